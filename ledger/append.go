@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Entry is a record to be appended. The ledger fills in Cursor and ObservedAt.
+type Entry struct {
+	Record
+	// From is the lowest seq of the session such that the writer has seen every event from there to SourceSeq; it is
+	// used with TypeEvent only. The ledger refuses events that do not follow its watermark without a hole.
+	From int64
+}
+
+// Appended tells what an append did.
+type Appended struct {
+	// Added counts the records written; the other entries were in the ledger already.
+	Added int
+	// Moved reports whether the ledger is ahead of where this process last saw it, through this append or through
+	// those of other processes.
+	Moved bool
+	// Cursor is that of the last record.
+	Cursor int64
+	// Compaction is why the file could not be compacted, if it had to be. The records are in the ledger all the same.
+	Compaction error
+}
+
+// Append records the entries that are not in the ledger yet, in order, with one lock and one write. It fails whole: a
+// *NotContiguousError, a lock time out, damage or a disk fault leaves no entry acknowledged. The records are not
+// synced; see [Ledger.Sync].
+func (l *Ledger) Append(ctx context.Context, entries []Entry) (Appended, error) {
+	if len(entries) == 0 {
+		return Appended{}, nil
+	}
+	unlock, err := l.lock(ctx)
+	if err != nil {
+		return Appended{}, err
+	}
+	defer unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.state.Cursor
+	if err := l.prepare(); err != nil {
+		return Appended{}, err
+	}
+	buf, ends, err := l.admitAll(entries)
+	if err != nil {
+		l.stale = true
+		return Appended{}, err
+	}
+	if len(buf) > 0 {
+		if err := l.write(buf, ends); err != nil {
+			return Appended{}, err
+		}
+	}
+	done := Appended{Added: len(ends), Moved: l.state.Cursor > before, Cursor: l.state.Cursor}
+	if l.offset > l.compactAt {
+		// Trying again at every append would cost a whole state each time.
+		l.compactAt = l.offset + l.opts.MaxBytes/keepPart
+		done.Compaction = l.compact()
+	}
+	return done, nil
+}
+
+// prepare brings the file into the state a writer needs: it exists, everything in it is folded, and no torn line is
+// left at its end. The lock is held.
+func (l *Ledger) prepare() error {
+	size, err := l.refresh()
+	if err != nil {
+		return err
+	}
+	if l.file == nil {
+		return l.create()
+	}
+	if size > l.offset {
+		// Whoever wrote this died inside the write, or it would hold the lock.
+		if err := l.file.Truncate(l.offset); err != nil {
+			return fmt.Errorf("cut the torn line off %s: %w", l.path, err)
+		}
+	}
+	return nil
+}
+
+// admitAll folds and encodes the entries that are new. It returns the offset behind each record within the buffer.
+func (l *Ledger) admitAll(entries []Entry) (buf []byte, ends []int64, err error) {
+	now := l.opts.Now().UnixMilli()
+	for i := range entries {
+		r := entries[i].Record
+		admitted, err := l.state.admit(&r, entries[i].From)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !admitted {
+			continue
+		}
+		r.Cursor, r.ObservedAt = l.state.Cursor+1, now
+		if err := r.check(); err != nil {
+			return nil, nil, fmt.Errorf("a %s record cannot be written: %w", r.Type, err)
+		}
+		if buf, err = r.encode(buf); err != nil {
+			return nil, nil, fmt.Errorf("encode a %s record: %w", r.Type, err)
+		}
+		l.state.apply(&r)
+		ends = append(ends, int64(len(buf)))
+	}
+	return buf, ends, nil
+}
+
+// write appends the encoded records, which are in the state already. When it fails, whole lines that reached the file
+// stay, for another process may have read them; the state is folded anew from what is there.
+func (l *Ledger) write(buf []byte, ends []int64) error {
+	if n, err := l.file.WriteAt(buf, l.offset); err != nil {
+		l.stale = true
+		whole := int64(0)
+		for _, end := range ends {
+			if end <= int64(n) {
+				whole = end
+			}
+		}
+		// Best effort: the next holder of the lock cuts a torn line as well.
+		_ = l.file.Truncate(l.offset + whole)
+		return fmt.Errorf("write ledger %s: %w", l.path, err)
+	}
+	start := int64(0)
+	cursor := l.state.Cursor - int64(len(ends))
+	for _, end := range ends {
+		cursor++
+		l.place(cursor, l.offset+start)
+		start = end
+	}
+	l.offset += int64(len(buf))
+	l.line += int64(len(ends))
+	return nil
+}
+
+// admit decides whether a record says something new, and completes it. What two processes observe of the same thing
+// is recorded once, whoever comes first.
+func (s *State) admit(r *Record, from int64) (bool, error) {
+	c := &r.Coordination
+	switch r.Type {
+	case TypeEvent:
+		if r.SourceSeq == nil {
+			return false, fmt.Errorf("an event of session %s has no seq", r.SourceSessionID)
+		}
+		watermark := s.Watermark(r.SourceSessionID)
+		if *r.SourceSeq <= watermark {
+			return false, nil
+		}
+		if from > watermark+1 {
+			return false, &NotContiguousError{SessionID: r.SourceSessionID, From: from, Watermark: watermark}
+		}
+		if c.Event == "user/message" && c.RequestID != "" {
+			_, c.Bridge = s.Prompts[c.RequestID]
+		}
+		return true, nil
+	case TypeQuestionRequested, TypeApprovalRequested:
+		if s.Pending[c.RequestID] != nil {
+			return false, nil
+		}
+		if closed, known := s.ClosedRequest(c.RequestID); known {
+			if !closed.Withdrawn {
+				return false, nil
+			}
+			r.Type = TypeReplayed
+		}
+		return c.RequestID != "", nil
+	case TypeQuestionResolved, TypeWithdrawn:
+		return s.Pending[c.RequestID] != nil, nil
+	case TypeApprovalResolved:
+		for id, p := range s.Pending {
+			if p.ApprovalID == c.ApprovalID {
+				c.RequestID = id
+				return true, nil
+			}
+		}
+		return false, nil
+	case TypeQueue:
+		session := s.Sessions[r.SourceSessionID]
+		return session == nil || session.Queue == nil || !slices.Equal(session.Queue, c.Queue), nil
+	case TypeJobs:
+		session := s.Sessions[r.SourceSessionID]
+		return session == nil || session.Jobs == nil || !slices.Equal(session.Jobs, c.Jobs), nil
+	case TypeTurnInterrupted:
+		if c.RequestID != "" {
+			return s.Prompts[c.RequestID] != nil, nil
+		}
+		session := s.Sessions[r.SourceSessionID]
+		return session != nil && session.Turn.Open(), nil
+	case TypeGap:
+		return c.To > s.Watermark(r.SourceSessionID), nil
+	}
+	return true, nil
+}

@@ -1,0 +1,345 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// format is the version of the file format, in the first line of a ledger and in its checkpoint.
+const format = 1
+
+// Names of the files in a ledger's folder.
+const (
+	EventsFile     = "events.jsonl"
+	CheckpointFile = "checkpoint.json"
+	LockFile       = "events.lock"
+)
+
+// DefaultMaxBytes is the size past which a ledger is compacted: about 20,000 records, which a new process folds in a
+// tenth of a second.
+const DefaultMaxBytes = 4 << 20
+
+// Options says where a ledger is and what it belongs to.
+type Options struct {
+	Dir    string // the ledger's folder; it has to exist before the first append
+	TaskID string
+	Root   string // the task's session
+	Lock   Locker
+	Disk   Disk
+	// MaxBytes is the size past which the file is compacted; 0 means DefaultMaxBytes.
+	MaxBytes int64
+	// Now is the clock of ObservedAt; nil means time.Now.
+	Now func() time.Time
+}
+
+// Ledger is one process's view of a task's ledger. Its methods may be called by many goroutines.
+//
+// Reading takes no lock: a reader consumes whole lines only, and whole lines never change. A writer holds the flock,
+// reads what others appended, and writes its batch in one write.
+type Ledger struct {
+	opts Options
+	path string
+
+	appending chan struct{} // held by the goroutine that appends, so that waiting for the flock blocks no reader
+
+	mu         sync.Mutex
+	file       File
+	info       fs.FileInfo // of file, to notice that another process replaced it
+	offset     int64       // bytes of file that are folded into state
+	line       int64       // lines of file that are folded
+	after      int64       // cursor before the file's first record
+	checkpoint int64       // cursor of the checkpoint, 0 for none
+	compactAt  int64       // size at which to compact
+	marks      []mark
+	state      *State
+	stale      bool // state is ahead of the disk after a failed write
+
+	syncMu sync.Mutex
+	synced fsyncPoint // guarded by mu
+}
+
+// fsyncPoint is how much of which file is known to be on the disk.
+type fsyncPoint struct {
+	file   File
+	offset int64
+}
+
+// mark is the place of every markEvery-th record, so that reading from a cursor does not start at the file's
+// beginning.
+type mark struct{ cursor, offset int64 }
+
+const markEvery = 64
+
+// header is the first line of a ledger file.
+type header struct {
+	Format int    `json:"format"`
+	TaskID string `json:"taskId"`
+	Root   string `json:"root"`
+	// After is the cursor before the first record of the file.
+	After int64 `json:"after"`
+}
+
+// Open returns the ledger in opts.Dir and folds what is there. A ledger that does not exist yet is empty; the first
+// append makes it. Damage is not an error here: it is returned by the operations that meet it.
+func Open(opts Options) *Ledger {
+	if opts.MaxBytes == 0 {
+		opts.MaxBytes = DefaultMaxBytes
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	return &Ledger{
+		opts:      opts,
+		path:      filepath.Join(opts.Dir, EventsFile),
+		appending: make(chan struct{}, 1),
+		state:     newState(opts.Root),
+		compactAt: opts.MaxBytes,
+	}
+}
+
+// Close lets go of the file. The ledger must not be used afterwards.
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closeFile()
+}
+
+func (l *Ledger) closeFile() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file, l.info = nil, nil
+	return err
+}
+
+// Refresh folds what other processes have appended since the last look.
+func (l *Ledger) Refresh() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err := l.refresh()
+	return err
+}
+
+// View calls f with the state as of the last operation, which f must neither change nor keep. It fails only when a
+// write has failed and the file could not be read again since: then there is no state to vouch for.
+func (l *Ledger) View(f func(*State)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stale {
+		if _, err := l.refresh(); err != nil {
+			return err
+		}
+	}
+	f(l.state)
+	return nil
+}
+
+// Earliest is the cursor of the first record that can still be read.
+func (l *Ledger) Earliest() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.after + 1
+}
+
+// Read returns up to limit records after the cursor since, in order. A cursor that is not in the ledger is a
+// *CursorError.
+func (l *Ledger) Read(since int64, limit int) ([]Record, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, err := l.refresh(); err != nil {
+		return nil, err
+	}
+	if since < l.after || since > l.state.Cursor {
+		return nil, &CursorError{Cursor: since, Earliest: l.after + 1, Last: l.state.Cursor}
+	}
+	if since == l.state.Cursor || limit <= 0 {
+		return nil, nil
+	}
+	return l.readAfter(since, limit)
+}
+
+func (l *Ledger) readAfter(since int64, limit int) ([]Record, error) {
+	// The mark at or before the wanted record; the first record is always marked.
+	i, exact := slices.BinarySearchFunc(l.marks, since+1, func(m mark, cursor int64) int { return int(m.cursor - cursor) })
+	if !exact {
+		i--
+	}
+	records := make([]Record, 0, min(int64(limit), l.state.Cursor-since))
+	at, cursor := l.marks[i].offset, l.marks[i].cursor
+	err := l.scan(at, l.offset, func(raw []byte, _ int64) error {
+		defer func() { cursor++ }()
+		if cursor <= since {
+			return nil
+		}
+		if len(records) == limit {
+			return errStop
+		}
+		var r Record
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return &DamagedError{Path: l.path, Reason: fmt.Sprintf("record %d changed under the reader: %v", cursor, err)}
+		}
+		records = append(records, r)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errStop) {
+		return nil, err
+	}
+	if len(records) < cap(records) {
+		return nil, &DamagedError{Path: l.path, Reason: fmt.Sprintf("record %d is gone", cursor)}
+	}
+	return records, nil
+}
+
+var errStop = errors.New("stop")
+
+// scan calls f for every whole line of the file between from and to, with the offset behind the line.
+func (l *Ledger) scan(from, to int64, f func(line []byte, end int64) error) error {
+	const block = 256 << 10
+	var rest []byte
+	for at := from; at < to; {
+		buf := make([]byte, len(rest)+int(min(block, to-at)))
+		copy(buf, rest)
+		n, err := l.file.ReadAt(buf[len(rest):], at)
+		if n == 0 && errors.Is(err, io.EOF) {
+			return nil // a torn line that stood here was cut off meanwhile
+		}
+		if n == 0 && err != nil {
+			return fmt.Errorf("read %s: %w", l.path, err)
+		}
+		start := at - int64(len(rest))
+		buf = buf[:len(rest)+n]
+		at += int64(n)
+		for {
+			i := bytes.IndexByte(buf, '\n')
+			if i < 0 {
+				break
+			}
+			start += int64(i) + 1
+			if err := f(buf[:i], start); err != nil {
+				return err
+			}
+			buf = buf[i+1:]
+		}
+		rest = buf
+	}
+	return nil
+}
+
+// refresh folds the whole lines behind l.offset and returns the file's size; bytes between l.offset and the size are
+// a torn line, or one that is being written.
+func (l *Ledger) refresh() (size int64, err error) {
+	info, err := l.opts.Disk.Stat(l.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if l.file == nil && l.state.Cursor == 0 {
+			return 0, nil
+		}
+		return 0, &DamagedError{Path: l.path, Reason: fmt.Sprintf("the file is gone, its last record was %d", l.state.Cursor)}
+	case err != nil:
+		return 0, fmt.Errorf("look at ledger %s: %w", l.path, err)
+	}
+	if l.file == nil || l.stale || !sameFile(info, l.info) {
+		if err := l.load(); err != nil {
+			return 0, err
+		}
+		if info, err = l.file.Stat(); err != nil {
+			return 0, fmt.Errorf("look at ledger %s: %w", l.path, err)
+		}
+	}
+	if info.Size() < l.offset {
+		return 0, &DamagedError{Path: l.path, Reason: fmt.Sprintf("the file shrank from %d to %d bytes", l.offset, info.Size())}
+	}
+	return info.Size(), l.fold(info.Size())
+}
+
+// fold folds the whole lines between l.offset and size.
+func (l *Ledger) fold(size int64) error {
+	return l.scan(l.offset, size, func(raw []byte, end int64) error {
+		cursor := l.after + l.line // the header is line 1, so the first record comes with line == 1
+		var r Record
+		if err := decodeRecord(raw, &r); err != nil {
+			return &DamagedError{Path: l.path, Line: l.line + 1, Reason: err.Error()}
+		}
+		if r.Cursor != cursor {
+			return &DamagedError{Path: l.path, Line: l.line + 1, Reason: fmt.Sprintf("the cursor is %d, it has to be %d", r.Cursor, cursor)}
+		}
+		l.place(cursor, l.offset)
+		l.offset, l.line = end, l.line+1
+		if cursor > l.checkpoint {
+			l.state.apply(&r)
+		}
+		return nil
+	})
+}
+
+// place notes where a record lies, for every markEvery-th.
+func (l *Ledger) place(cursor, offset int64) {
+	if len(l.marks) == 0 || cursor-l.marks[len(l.marks)-1].cursor >= markEvery {
+		l.marks = append(l.marks, mark{cursor, offset})
+	}
+}
+
+func decodeRecord(raw []byte, r *Record) error {
+	if err := json.Unmarshal(raw, r); err != nil {
+		return err
+	}
+	return r.check()
+}
+
+// Sync makes every record this process has read or written durable. It has to be called before a cursor is given
+// away: a cursor that a caller knows must survive a power cut.
+func (l *Ledger) Sync() error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	for {
+		l.mu.Lock()
+		point := fsyncPoint{l.file, l.offset}
+		done := point.file == nil || (l.synced.file == point.file && l.synced.offset >= point.offset)
+		l.mu.Unlock()
+		if done {
+			return nil
+		}
+		err := point.file.Sync()
+		l.mu.Lock()
+		if l.file != point.file {
+			l.mu.Unlock()
+			continue // the file was opened anew in between
+		}
+		if err == nil {
+			l.synced = point
+		}
+		l.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("sync ledger %s: %w", l.path, err)
+		}
+	}
+}
+
+// lock takes the right to append, in this process and then among all processes.
+func (l *Ledger) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case l.appending <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err := l.opts.Lock.Acquire(ctx); err != nil {
+		<-l.appending
+		return nil, err
+	}
+	return func() {
+		l.opts.Lock.Release()
+		<-l.appending
+	}, nil
+}
+
+func sameFile(a, b fs.FileInfo) bool { return a != nil && b != nil && osSameFile(a, b) }
