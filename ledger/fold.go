@@ -38,7 +38,7 @@ const (
 	ReasonAborted     = "aborted"
 	ReasonError       = "error"
 	ReasonInterrupted = "interrupted"
-	ReasonOther       = "other"
+	ReasonOther       = "other" // a word of a newer host; the failure's text tells it
 )
 
 // State is what the records of a task fold to. It depends on the records alone, so every process that reads the same
@@ -62,12 +62,14 @@ type State struct {
 	// Closed remembers requests that are no longer pending, so that a late observer of their beginning does not
 	// open them again.
 	Closed []Closed `json:"closed,omitempty"`
+	// Issued remembers the last prompts whose callers may repeat them.
+	Issued []Issued `json:"issued,omitempty"`
 	// Seen remembers the request ids of the last messages, so that a prompt recorded after its message was is not
 	// awaited.
 	Seen []string `json:"seen,omitempty"`
 }
 
-// maxRemembered bounds Closed and Seen: an observer that is later than so many requests has been disconnected long
+// maxRemembered bounds Closed, Issued and Seen: an observer that is later than so many requests has been disconnected long
 // since, and reconciles instead.
 const maxRemembered = 256
 
@@ -118,9 +120,18 @@ type Pending struct {
 type Prompt struct {
 	Outcome string `json:"outcome"` // a Prompt… outcome
 	Cursor  int64  `json:"cursor"`  // of its last record
+	Since   int64  `json:"since"`   // ObservedAt of its last record
 	// Parked is set while the message lies in a queue that nothing takes from: the turn before it failed or was
 	// cancelled, and the host waits for another prompt.
 	Parked bool `json:"parked,omitempty"`
+}
+
+// Issued is a prompt whose caller may repeat it: the same fingerprint gets the first outcome.
+type Issued struct {
+	RequestID   string `json:"requestId"`
+	Fingerprint string `json:"fingerprint"`
+	Outcome     string `json:"outcome"` // a Prompt… outcome
+	Cursor      int64  `json:"cursor"`  // of the record that told the outcome
 }
 
 // Closed is a request that was pending once.
@@ -169,7 +180,7 @@ func (s *State) Execution() Execution {
 		return Starting
 	}
 	switch turn.Reason {
-	case ReasonError:
+	case ReasonError, ReasonOther:
 		return Failed
 	case ReasonAborted:
 		return Canceled
@@ -286,6 +297,7 @@ func (s *State) applyEvent(r *Record) {
 	case "user/message":
 		if c.RequestID != "" {
 			s.consume(c.RequestID)
+			s.issued(c.RequestID, "", PromptAccepted, r.Cursor)
 		}
 	case "agent/inbox/spliced":
 		s.splice(session, c)
@@ -300,6 +312,11 @@ func (s *State) applyEvent(r *Record) {
 func (s *State) splice(session *Session, c *Coordination) {
 	if c.Inbox == nil {
 		return
+	}
+	for _, item := range c.Inbox.Inserted {
+		if item.RequestID != "" {
+			s.issued(item.RequestID, "", PromptAccepted, s.Cursor)
+		}
 	}
 	if session.Inbox == nil {
 		session.Inbox = map[string][]InboxItem{}
@@ -334,13 +351,52 @@ func (s *State) parkQueued(root *Session) {
 	}
 }
 
+// Arrived reports whether the history shows that the host got the prompt with that request id.
+func (s *State) Arrived(requestID string) bool {
+	if slices.Contains(s.Seen, requestID) {
+		return true
+	}
+	for _, session := range s.Sessions {
+		for _, items := range session.Inbox {
+			if slices.ContainsFunc(items, func(item InboxItem) bool { return item.RequestID == requestID }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// IssuedPrompt returns the prompt with that request id, if its caller may repeat it.
+func (s *State) IssuedPrompt(requestID string) (Issued, bool) {
+	i := slices.IndexFunc(s.Issued, func(p Issued) bool { return p.RequestID == requestID })
+	if i < 0 {
+		return Issued{}, false
+	}
+	return s.Issued[i], true
+}
+
+// issued follows the outcome of a prompt that may be repeated. What the history shows is accepted, whatever became of
+// the call.
+func (s *State) issued(requestID, fingerprint, outcome string, cursor int64) {
+	i := slices.IndexFunc(s.Issued, func(p Issued) bool { return p.RequestID == requestID })
+	switch {
+	case i >= 0:
+		if s.Issued[i].Outcome != PromptAccepted {
+			s.Issued[i].Outcome, s.Issued[i].Cursor = outcome, cursor
+		}
+	case fingerprint != "":
+		s.Issued = remember(s.Issued, Issued{RequestID: requestID, Fingerprint: fingerprint, Outcome: outcome, Cursor: cursor})
+	}
+}
+
 func (s *State) applyPrompt(r *Record) {
 	c := &r.Coordination
+	s.issued(c.RequestID, c.Fingerprint, c.Outcome, r.Cursor)
 	if c.Outcome == PromptRefused || slices.Contains(s.Seen, c.RequestID) {
 		delete(s.Prompts, c.RequestID)
 		return
 	}
-	s.Prompts[c.RequestID] = &Prompt{Outcome: c.Outcome, Cursor: r.Cursor}
+	s.Prompts[c.RequestID] = &Prompt{Outcome: c.Outcome, Cursor: r.Cursor, Since: r.ObservedAt}
 	if c.Outcome == PromptAccepted {
 		// The host takes parked messages up again with every new prompt.
 		for _, p := range s.Prompts {

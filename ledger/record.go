@@ -83,23 +83,25 @@ type Record struct {
 // field that could hold a text of the conversation, and a record whose strings are not ids or words of a
 // vocabulary is refused.
 type Coordination struct {
-	Event      string       `json:"event,omitempty"`      // the event's wire type
-	Time       int64        `json:"time,omitempty"`       // the host's time of it, in milliseconds since the epoch
-	Turn       int          `json:"turn,omitempty"`       // turn number
-	Step       int          `json:"step,omitempty"`       // step number within the turn
-	Reason     string       `json:"reason,omitempty"`     // how a turn ended: completed, aborted, error, interrupted, other
-	Text       bool         `json:"text,omitempty"`       // the assistant message has text that a person would see
-	SourceKind string       `json:"sourceKind,omitempty"` // who wrote a user message: user, plugin, goal, other
-	RequestID  string       `json:"requestId,omitempty"`  // rpcId of a question, an approval or a prompt
-	ApprovalID string       `json:"approvalId,omitempty"`
-	Outcome    string       `json:"outcome,omitempty"` // of a request, a prompt or a queued message
-	Bridge     bool         `json:"bridge,omitempty"`  // the message was sent through this home
-	Mode       string       `json:"mode,omitempty"`    // of a prompt (queue, steer) or a subagent (one-shot, continuable)
-	Inbox      *InboxChange `json:"inbox,omitempty"`
-	Queue      []QueueItem  `json:"queue,omitempty"`
-	Jobs       []JobState   `json:"jobs,omitempty"`
-	From       int64        `json:"from,omitempty"` // first seq of a gap
-	To         int64        `json:"to,omitempty"`   // last seq of a gap
+	Event      string `json:"event,omitempty"`      // the event's wire type
+	Time       int64  `json:"time,omitempty"`       // the host's time of it, in milliseconds since the epoch
+	Turn       int    `json:"turn,omitempty"`       // turn number
+	Step       int    `json:"step,omitempty"`       // step number within the turn
+	Reason     string `json:"reason,omitempty"`     // how a turn ended: completed, aborted, error, interrupted, other
+	Text       bool   `json:"text,omitempty"`       // the assistant message has text that a person would see
+	SourceKind string `json:"sourceKind,omitempty"` // who wrote a user message: user, plugin, goal, other
+	RequestID  string `json:"requestId,omitempty"`  // rpcId of a question, an approval or a prompt
+	ApprovalID string `json:"approvalId,omitempty"`
+	Outcome    string `json:"outcome,omitempty"` // of a request, a prompt or a queued message
+	Bridge     bool   `json:"bridge,omitempty"`  // the message was sent through this home
+	// Fingerprint is the digest of the arguments of a prompt that its caller may repeat.
+	Fingerprint string       `json:"fingerprint,omitempty"`
+	Mode        string       `json:"mode,omitempty"` // of a prompt (queue, steer) or a subagent (one-shot, continuable)
+	Inbox       *InboxChange `json:"inbox,omitempty"`
+	Queue       []QueueItem  `json:"queue,omitempty"`
+	Jobs        []JobState   `json:"jobs,omitempty"`
+	From        int64        `json:"from,omitempty"` // first seq of a gap
+	To          int64        `json:"to,omitempty"`   // last seq of a gap
 }
 
 // InboxChange is a change of a session's inbox as its history tells it: at Start, Removed items go and Inserted come.
@@ -128,9 +130,9 @@ type JobState struct {
 	Status string `json:"status"`
 }
 
-// isWord reports whether s has the form of every string a record may hold: an id or a word of a vocabulary, never a
+// IsWord reports whether s has the form of every string a record may hold: an id or a word of a vocabulary, never a
 // sentence.
-func isWord(s string) bool {
+func IsWord(s string) bool {
 	if len(s) > 128 {
 		return false
 	}
@@ -158,7 +160,7 @@ func (r *Record) check() error {
 	}
 	var bad string
 	see := func(field, value string) {
-		if bad == "" && !isWord(value) {
+		if bad == "" && !IsWord(value) {
 			bad = fmt.Sprintf("%s is not an id or a word of the vocabulary (%d bytes)", field, len(value))
 		}
 	}
@@ -174,6 +176,7 @@ func (r *Record) check() error {
 	see("coordination.approvalId", c.ApprovalID)
 	see("coordination.outcome", c.Outcome)
 	see("coordination.mode", c.Mode)
+	see("coordination.fingerprint", c.Fingerprint)
 	if c.Inbox != nil {
 		see("coordination.inbox.target", c.Inbox.Target)
 		for _, item := range c.Inbox.Inserted {

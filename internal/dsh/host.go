@@ -211,7 +211,8 @@ type Frame struct {
 	SessionID string // empty for FrameStreamError
 	EventType string // FrameEvent only
 	Seq       int64  // the event's seq (FrameEvent) or the session's last seq (FrameSubscribed)
-	// Payload is the frame's payload as sent. The frame owns it.
+	// Payload is the frame's payload as sent, valid JSON. The frame owns it. It is nil for FrameProjection and for
+	// an event of type EventChunk, which nobody reads.
 	Payload json.RawMessage
 }
 

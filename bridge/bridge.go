@@ -1,0 +1,150 @@
+// Package bridge is what each MCP tool does: it checks arguments, brings the task's view up to date, issues at most
+// one write to the host, and answers in compact JSON.
+//
+// What it promises: nothing is written before the arguments and the caller's view have been checked; no write is
+// repeated; an answer says what is known, and where the outcome of a write is not known it says that. It keeps no
+// content of a conversation: what an answer shows is read from the host when it is asked for.
+package bridge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"dsh-agentlink/claims"
+	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/internal/home"
+	"dsh-agentlink/internal/tasks"
+	"dsh-agentlink/ledger"
+	"dsh-agentlink/mux"
+)
+
+// Options is what a Bridge is made of.
+type Options struct {
+	Host    dsh.Host
+	HostURL string // as shown in hints
+	Home    *home.Home
+	// AgentPreset is for tasks that ask for none; empty for the host's default.
+	AgentPreset string
+	// TimeZone is sent along with prompts; empty for none.
+	TimeZone string
+	// HostVersion is what the operator says the host is.
+	HostVersion string
+	Version     string // of this bridge
+	LockTimeout time.Duration
+	// Quiet is how long the opening burst of a connection must be silent; 0 for the default.
+	Quiet time.Duration
+	Log   *slog.Logger
+}
+
+// Bridge serves the tools of one process.
+type Bridge struct {
+	opts    Options
+	host    dsh.Host
+	hostURL string
+	log     *slog.Logger
+	mux     *mux.Mux
+	tasks   *tasks.Store
+	claims  *claims.Registry
+	now     func() time.Time
+
+	requests keyed // orders calls that carry the same requestId
+}
+
+// New returns a Bridge that has touched neither disk nor network.
+func New(opts Options) *Bridge {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	b := &Bridge{
+		opts: opts, host: opts.Host, hostURL: opts.HostURL, log: opts.Log,
+		tasks:  tasks.Open(opts.Home),
+		claims: claims.Open(opts.Home, opts.LockTimeout),
+		now:    time.Now,
+	}
+	disk := homeDisk{opts.Home}
+	b.mux = mux.New(mux.Options{
+		Host: opts.Host, Log: opts.Log, Quiet: opts.Quiet,
+		Ledger: func(taskID, sessionID string) *ledger.Ledger {
+			dir := opts.Home.LedgerDir(taskID)
+			lock := opts.Home.Lock(dir + "/" + ledger.LockFile)
+			return ledger.Open(ledger.Options{Dir: dir, TaskID: taskID, Root: sessionID, Disk: disk,
+				Lock: ledgerLock{lock, opts.LockTimeout, opts.Log}})
+		},
+	})
+	return b
+}
+
+// Start watches the tasks of the home and begins to connect to the host. It does not wait for either.
+func (b *Bridge) Start() {
+	go func() {
+		list, bad, err := b.tasks.List()
+		if err != nil {
+			b.log.Error("list the tasks", "err", err)
+		}
+		for _, e := range bad {
+			b.log.Warn("a task cannot be read", "err", e)
+		}
+		for _, t := range list {
+			b.mux.Track(t.TaskID, t.SessionID)
+		}
+		b.mux.Start()
+	}()
+}
+
+// Close ends the connection and all work.
+func (b *Bridge) Close() { b.mux.Close() }
+
+// open returns a task that the home knows, watching it from now on.
+func (b *Bridge) open(taskID string) (tasks.Task, *mux.Task, error) {
+	if err := checkTaskID(taskID); err != nil {
+		return tasks.Task{}, nil, err
+	}
+	task, err := b.tasks.Load(taskID)
+	if errors.Is(err, errNotExist) {
+		return tasks.Task{}, nil, &Error{Code: CodeTaskNotFound, Message: "there is no task " + taskID + " in this bridge's home", Hint: "dsh_list lists the tasks."}
+	}
+	if err != nil {
+		return tasks.Task{}, nil, err
+	}
+	return task, b.mux.Track(task.TaskID, task.SessionID), nil
+}
+
+// settled makes every cursor of an answer durable before the answer goes out.
+func (b *Bridge) settled(t *mux.Task) error { return t.Ledger().Sync() }
+
+// keyed is a set of locks by key.
+type keyed struct {
+	mu   sync.Mutex
+	held map[string]chan struct{}
+}
+
+// lock waits for the key, and returns how to give it back.
+func (k *keyed) lock(ctx context.Context, key string) (unlock func(), err error) {
+	for {
+		k.mu.Lock()
+		if k.held == nil {
+			k.held = map[string]chan struct{}{}
+		}
+		held, busy := k.held[key]
+		if !busy {
+			released := make(chan struct{})
+			k.held[key] = released
+			k.mu.Unlock()
+			return func() {
+				k.mu.Lock()
+				delete(k.held, key)
+				k.mu.Unlock()
+				close(released)
+			}, nil
+		}
+		k.mu.Unlock()
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

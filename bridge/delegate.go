@@ -1,0 +1,380 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"dsh-agentlink/claims"
+	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/internal/tasks"
+	"dsh-agentlink/mux"
+)
+
+type delegateArgs struct {
+	Prompt        string      `json:"prompt"`
+	Cwd           string      `json:"cwd"`
+	Title         string      `json:"title"`
+	AgentPreset   string      `json:"agentPreset"`
+	WorkspaceMode claims.Mode `json:"workspaceMode"`
+	WaitSeconds   int         `json:"waitSeconds"`
+	RequestID     string      `json:"requestId"`
+}
+
+// workspace is the claim of a task, as a caller sees it.
+type workspace struct {
+	Cwd  string      `json:"cwd"`
+	Mode claims.Mode `json:"mode"`
+}
+
+// claimSemantics goes along with every claim, so that nobody takes the claim for a sandbox.
+type claimSemantics struct {
+	ControlsDshSandbox bool `json:"controlsDshSandbox"`
+}
+
+type heldClaim struct {
+	TaskID string `json:"taskId"`
+	workspace
+}
+
+func claimOf(c claims.Claim) heldClaim {
+	return heldClaim{TaskID: c.TaskID, workspace: workspace{Cwd: c.Cwd, Mode: c.Mode}}
+}
+
+type delegateAnswer struct {
+	TaskID    string `json:"taskId"`
+	SessionID string `json:"sessionId"`
+	Accepted  bool   `json:"accepted"`
+	// Repeated is set when a call with the same requestId had done this before.
+	Repeated               bool           `json:"repeated,omitempty"`
+	Model                  string         `json:"model,omitempty"`
+	Routable               bool           `json:"routable"`
+	Preset                 string         `json:"preset,omitempty"`
+	Workspace              *workspace     `json:"workspace,omitempty"`
+	WorkspaceClaimSemantic claimSemantics `json:"workspaceClaimSemantics"`
+	Cursor                 int64          `json:"cursor"`
+	Warnings               []string       `json:"warnings,omitempty"`
+	*waited
+}
+
+func (a *delegateArgs) check(b *Bridge) error {
+	if a.WorkspaceMode == "" {
+		a.WorkspaceMode = claims.ExclusiveWrite
+	}
+	if a.AgentPreset == "" {
+		a.AgentPreset = b.opts.AgentPreset
+	}
+	if err := checkPrompt(a.Prompt); err != nil {
+		return err
+	}
+	cwd, err := claims.Canonical(a.Cwd)
+	if err != nil {
+		return &Error{Code: CodeInvalidArgument, Message: "cwd: " + err.Error()}
+	}
+	a.Cwd = cwd
+	if utf8.RuneCountInString(a.Title) > maxTitle {
+		return invalid("title", a.Title, fmt.Sprintf("it has more than %d characters", maxTitle), "")
+	}
+	if err := checkID("agentPreset", a.AgentPreset); err != nil {
+		return err
+	}
+	if err := checkChoice("workspaceMode", string(a.WorkspaceMode), string(claims.ExclusiveWrite), string(claims.ReadOnly)); err != nil {
+		return err
+	}
+	if err := checkRange("waitSeconds", a.WaitSeconds, 0, maxWaitSeconds); err != nil {
+		return err
+	}
+	return checkID("requestId", a.RequestID)
+}
+
+// delegate launches a task. The stages of a launch are on disk before the step that they announce, so that a launch
+// that breaks off anywhere leaves a task that can be explained and, with its requestId, completed.
+func (b *Bridge) delegate(ctx context.Context, raw json.RawMessage) (any, error) {
+	var args delegateArgs
+	if err := decodeArgs(raw, &args); err != nil {
+		return nil, err
+	}
+	if err := args.check(b); err != nil {
+		return nil, err
+	}
+	wait := args.WaitSeconds
+	args.WaitSeconds = 0 // how long a caller waits does not change what it asks for
+	task := tasks.Task{
+		TaskID: tasks.NewID(), SessionID: "session-" + uuid.NewString(), CreatedAt: b.now().UTC(),
+		Preset: args.AgentPreset, Stage: tasks.Mapped, PromptID: uuid.NewString(), PromptSent: tasks.SentNo,
+	}
+	known := false
+	if args.RequestID != "" {
+		unlock, err := b.requests.lock(ctx, args.RequestID)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+		data, err := json.Marshal(args)
+		if err != nil {
+			return nil, err
+		}
+		request := tasks.NewRequest(args.RequestID, data)
+		if task, known, err = b.earlier(task, args.RequestID, request); err != nil {
+			return nil, err
+		}
+	}
+	launch := &launch{b: b, args: args, task: task, watched: b.mux.Track(task.TaskID, task.SessionID)}
+	launch.answer = delegateAnswer{TaskID: task.TaskID, SessionID: task.SessionID, Repeated: known}
+	if err := launch.run(ctx, known); err != nil {
+		return nil, err
+	}
+	if wait > 0 {
+		launch.answer.waited = b.waitFor(ctx, launch.watched, waitArgs{Until: untilAttention, TimeoutSec: wait})
+	}
+	snap, err := launch.watched.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	launch.answer.Cursor = snap.Cursor
+	return launch.answer, b.settled(launch.watched)
+}
+
+// earlier returns the task that a call with this requestId made before, or the fresh one with the request noted in it.
+func (b *Bridge) earlier(fresh tasks.Task, requestID string, request tasks.Request) (tasks.Task, bool, error) {
+	before, found, err := b.tasks.FindRequest(requestID)
+	if err != nil {
+		return fresh, false, err
+	}
+	if !found {
+		fresh.Request = &request
+		return fresh, false, nil
+	}
+	if before.Request == nil || *before.Request != request {
+		return fresh, false, (&Error{Code: CodeRequestIDConflict, Message: "this requestId was used for a delegation with other arguments",
+			Hint: "Use a new requestId for a new delegation."}).with("taskId", before.TaskID)
+	}
+	return before, true, nil
+}
+
+// launch is one delegation on its way.
+type launch struct {
+	b       *Bridge
+	args    delegateArgs
+	task    tasks.Task
+	watched *mux.Task
+	answer  delegateAnswer
+}
+
+func (l *launch) run(ctx context.Context, known bool) error {
+	if known && l.task.PromptSent == tasks.SentYes {
+		l.answer.Accepted = true
+		return l.describe(ctx)
+	}
+	if err := l.b.mux.Connected(ctx); err != nil {
+		return err
+	}
+	if err := l.checkPreset(ctx); err != nil {
+		return err
+	}
+	if known && l.task.PromptSent == tasks.SentUnknown {
+		arrived, err := l.arrived(ctx)
+		if err != nil {
+			return err
+		}
+		if arrived {
+			l.answer.Accepted = true
+			return errors.Join(l.save(tasks.Prompted, tasks.SentYes), l.describe(ctx))
+		}
+		return l.incomplete("whether the host got the prompt is still not known", nil)
+	}
+	if err := l.claim(ctx); err != nil {
+		return err
+	}
+	if err := l.create(ctx); err != nil {
+		return err
+	}
+	if err := l.route(ctx); err != nil {
+		return err
+	}
+	if err := l.prompt(ctx); err != nil {
+		return err
+	}
+	l.rename(ctx)
+	return nil
+}
+
+// checkPreset refuses a preset that the host does not have or cannot use, before anything is made.
+func (l *launch) checkPreset(ctx context.Context) error {
+	presets, err := l.b.host.Presets(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(presets, func(p dsh.Preset) bool {
+		return p.ID == l.task.Preset || (l.task.Preset == "" && p.IsDefault)
+	})
+	if i < 0 {
+		if l.task.Preset == "" {
+			return nil // the host has its reasons; session.create will tell
+		}
+		ids := make([]string, 0, len(presets))
+		for _, p := range presets {
+			ids = append(ids, p.ID)
+		}
+		return (&Error{Code: CodePresetNotFound, Message: fmt.Sprintf("the host has no agent preset %q", l.task.Preset),
+			Hint: "Use one of the available ones, or leave agentPreset out for the host's default."}).with("available", ids)
+	}
+	if p := presets[i]; isBroken(p) {
+		return (&Error{Code: CodePresetBroken, Message: fmt.Sprintf("the host cannot use its agent preset %q", p.ID),
+			Hint: "A person mends it in the DSH web UI; another preset may work meanwhile."}).with("host", p.Broken)
+	}
+	return nil
+}
+
+// claim takes the workspace before the session is made: a session that was made for nothing could not be taken back.
+func (l *launch) claim(ctx context.Context) error {
+	if l.task.Stage.Reached(tasks.Claimed) {
+		return nil
+	}
+	if err := l.save(tasks.Mapped, tasks.SentNo); err != nil {
+		return err
+	}
+	err := l.b.claims.Acquire(ctx, claims.Claim{TaskID: l.task.TaskID, SessionID: l.task.SessionID, Cwd: l.args.Cwd,
+		Mode: l.args.WorkspaceMode, CreatedAt: l.b.now().UTC()})
+	if err != nil {
+		return errors.Join(err, l.forget(ctx))
+	}
+	return l.save(tasks.Claimed, tasks.SentNo)
+}
+
+// create makes the session under the id that is on disk already, so that repeating it makes no second one.
+func (l *launch) create(ctx context.Context) error {
+	if l.task.Stage.Reached(tasks.Created) {
+		return nil
+	}
+	created, err := l.b.host.Create(ctx, dsh.CreateRequest{SessionID: l.task.SessionID, Cwd: l.args.Cwd, AgentPreset: l.task.Preset})
+	switch dsh.KindOf(err) {
+	case 0:
+		if err != nil {
+			return err
+		}
+	case dsh.NotSent, dsh.Refused, dsh.Incompatible:
+		return errors.Join(err, l.forget(ctx))
+	default:
+		return l.incomplete("whether the host made the session is not known", err)
+	}
+	l.answer.Preset = created.AgentPreset
+	if l.task.Preset != "" && created.AgentPreset != "" && created.AgentPreset != l.task.Preset {
+		return (&Error{Code: CodePresetMismatch, Message: fmt.Sprintf("the host made the session with preset %q instead of %q", created.AgentPreset, l.task.Preset),
+			Hint: "Nothing was prompted. Release the workspace and delegate again."}).with("taskId", l.task.TaskID)
+	}
+	return l.save(tasks.Created, tasks.SentNo)
+}
+
+// route refuses to prompt a session whose model cannot be reached: the turn would fail at once.
+func (l *launch) route(ctx context.Context) error {
+	models, err := l.b.host.Models(ctx, l.task.SessionID)
+	if err != nil {
+		return l.incomplete("the session is made, but what it runs on could not be read", err)
+	}
+	l.answer.Model, l.answer.Routable = models.Model, models.Routable
+	if !models.Routable {
+		return (&Error{Code: CodeModelUnroutable, Message: fmt.Sprintf("the host cannot reach %s (%s); the session is made and nothing was prompted", models.Model, models.Provider),
+			Hint: routeHint}).with("taskId", l.task.TaskID).with("sessionId", l.task.SessionID).with("stage", l.task.Stage).with("promptSent", l.task.PromptSent)
+	}
+	return nil
+}
+
+func (l *launch) prompt(ctx context.Context) error {
+	if err := l.save(tasks.Prompted, tasks.SentUnknown); err != nil {
+		return err
+	}
+	err := l.watched.Prompt(ctx, dsh.PromptRequest{RPCID: l.task.PromptID, SessionID: l.task.SessionID, Mode: dsh.ModeQueue,
+		Text: l.args.Prompt, TimeZone: l.b.opts.TimeZone}, "")
+	switch dsh.KindOf(err) {
+	case 0:
+		if err != nil { // the ledger could not note it, so nothing was sent
+			return errors.Join(err, l.save(tasks.Created, tasks.SentNo))
+		}
+	case dsh.NotSent, dsh.Refused, dsh.Incompatible:
+		return errors.Join(l.incomplete("the session is made, but the prompt was not taken", err), l.save(tasks.Created, tasks.SentNo))
+	default:
+		return l.incomplete("whether the host got the prompt is not known", err)
+	}
+	l.answer.Accepted = true
+	return errors.Join(l.save(tasks.Prompted, tasks.SentYes), l.describeClaim())
+}
+
+func (l *launch) rename(ctx context.Context) {
+	if l.args.Title == "" {
+		return
+	}
+	if err := l.b.host.Rename(ctx, l.task.SessionID, l.args.Title); err != nil {
+		l.answer.Warnings = append(l.answer.Warnings, "the title was not set: "+asError(err, l.b.hostURL).Message)
+	}
+}
+
+// save notes the stage on disk.
+func (l *launch) save(stage tasks.Stage, sent tasks.Sent) error {
+	l.task.Stage, l.task.PromptSent = stage, sent
+	return l.b.tasks.Save(l.task)
+}
+
+// forget takes back a launch of which the host has nothing.
+func (l *launch) forget(ctx context.Context) error {
+	l.b.mux.Untrack(l.task.TaskID)
+	_, _, err := l.b.claims.Release(context.WithoutCancel(ctx), l.task.TaskID)
+	return errors.Join(err, l.b.tasks.Delete(l.task.TaskID))
+}
+
+// arrived looks in the host's history for the prompt of a launch whose outcome was not known.
+func (l *launch) arrived(ctx context.Context) (bool, error) {
+	if _, _, err := l.watched.Fresh(ctx); err != nil {
+		return false, err
+	}
+	return l.watched.Arrived(l.task.PromptID)
+}
+
+// describe fills the answer of a launch that was complete before this call.
+func (l *launch) describe(ctx context.Context) error {
+	if models, err := l.b.host.Models(ctx, l.task.SessionID); err == nil {
+		l.answer.Model, l.answer.Routable = models.Model, models.Routable
+	} else {
+		l.answer.Warnings = append(l.answer.Warnings, "the model could not be read: "+asError(err, l.b.hostURL).Message)
+	}
+	l.answer.Preset = l.task.Preset
+	return l.describeClaim()
+}
+
+func (l *launch) describeClaim() error {
+	claim, held, err := l.b.claims.Get(l.task.TaskID)
+	if err == nil && held {
+		l.answer.Workspace = &workspace{Cwd: claim.Cwd, Mode: claim.Mode}
+	}
+	return err
+}
+
+// incomplete explains a launch that broke off, and what to do about it.
+func (l *launch) incomplete(what string, cause error) *Error {
+	e := incompleteError(l.task, what)
+	if cause != nil {
+		e.Message += ": " + asError(cause, l.b.hostURL).Message
+	}
+	return e
+}
+
+// incompleteError is the failure of a delegation that left something behind.
+func incompleteError(task tasks.Task, what string) *Error {
+	hint := "Repeat dsh_delegate with the same requestId and arguments to complete it"
+	if task.Request == nil {
+		hint = "Send the prompt with dsh_followup on this taskId"
+	}
+	switch task.PromptSent {
+	case tasks.SentUnknown:
+		hint = "Call dsh_status on this taskId: it tells whether the prompt arrived. Do not send it again before"
+	case tasks.SentYes:
+		hint = "Nothing is missing; dsh_status tells how it goes on"
+	}
+	return (&Error{Code: CodeDelegationIncomplete, Message: what, Hint: hint + "; dsh_release_workspace frees its directory."}).
+		with("taskId", task.TaskID).with("sessionId", task.SessionID).with("stage", task.Stage).with("promptSent", task.PromptSent)
+}

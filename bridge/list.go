@@ -1,0 +1,149 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/internal/tasks"
+	"dsh-agentlink/ledger"
+	"dsh-agentlink/mux"
+)
+
+// Values of state.
+const (
+	stateActive = "active"
+	stateAll    = "all"
+)
+
+const (
+	defaultList = 20
+	maxList     = 200
+)
+
+type listArgs struct {
+	State string `json:"state"`
+	Limit int    `json:"limit"`
+}
+
+type listRow struct {
+	TaskID    string           `json:"taskId"`
+	SessionID string           `json:"sessionId"`
+	Title     string           `json:"title,omitempty"`
+	Status    string           `json:"status"`
+	Execution ledger.Execution `json:"execution,omitempty"` // left out when it is the status
+	Workspace *workspace       `json:"workspace,omitempty"`
+	Pending   int              `json:"pending,omitempty"`
+	UpdatedAt string           `json:"updatedAt"`
+	// Behind is set when the host has moved on and this bridge has not read it yet; dsh_status does.
+	Behind bool `json:"behind,omitempty"`
+}
+
+type listAnswer struct {
+	Tasks []listRow `json:"tasks"`
+	// More counts the tasks that the limit left out.
+	More int `json:"more,omitempty"`
+	// Semantics is there as soon as a claim is shown.
+	WorkspaceClaimSemantic *claimSemantics `json:"workspaceClaimSemantics,omitempty"`
+	HostUnreachable        string          `json:"hostUnreachable,omitempty"`
+	// Unreadable names the tasks whose files cannot be used.
+	Unreadable []string `json:"unreadable,omitempty"`
+}
+
+// list shows the tasks of the home, latest first, for the price of one session.list.
+func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
+	args := listArgs{State: stateActive, Limit: defaultList}
+	if err := decodeArgs(raw, &args); err != nil {
+		return nil, err
+	}
+	if err := checkChoice("state", args.State, stateActive, stateAll); err != nil {
+		return nil, err
+	}
+	if err := checkRange("limit", args.Limit, 1, maxList); err != nil {
+		return nil, err
+	}
+	all, bad, err := b.tasks.List()
+	if err != nil {
+		return nil, err
+	}
+	answer := listAnswer{Tasks: []listRow{}}
+	for _, e := range bad {
+		answer.Unreadable = append(answer.Unreadable, e.TaskID)
+	}
+	rows, err := b.rows(ctx)
+	if err != nil {
+		answer.HostUnreachable = b.unavailable(err)
+	}
+	updated := func(t tasks.Task) int64 { return max(rows[t.SessionID].UpdatedAt, t.CreatedAt.UnixMilli()) }
+	slices.SortStableFunc(all, func(a, b tasks.Task) int { return cmp.Compare(updated(b), updated(a)) })
+	for _, task := range all {
+		t := b.mux.Track(task.TaskID, task.SessionID)
+		if args.State == stateActive && !b.mayBeActive(t, rows, err != nil) {
+			continue
+		}
+		if len(answer.Tasks) == args.Limit {
+			answer.More++
+			continue
+		}
+		row, active, err := b.listRow(task, t, rows[task.SessionID])
+		if err != nil {
+			answer.Unreadable = append(answer.Unreadable, task.TaskID)
+			continue
+		}
+		if args.State == stateActive && !active {
+			continue
+		}
+		row.UpdatedAt = time.UnixMilli(updated(task)).UTC().Format(time.RFC3339)
+		if row.Workspace != nil {
+			answer.WorkspaceClaimSemantic = &claimSemantics{}
+		}
+		answer.Tasks = append(answer.Tasks, row)
+	}
+	return answer, nil
+}
+
+// rows lists the host's sessions by id.
+func (b *Bridge) rows(ctx context.Context) (map[string]dsh.Session, error) {
+	if err := b.mux.Connected(ctx); err != nil {
+		return nil, err
+	}
+	sessions, err := b.mux.List(ctx)
+	rows := make(map[string]dsh.Session, len(sessions))
+	for _, s := range sessions {
+		rows[s.ID] = s
+	}
+	return rows, err
+}
+
+// mayBeActive sorts out, without reading its ledger, a task in which nothing goes on: the host runs nothing in it and
+// nothing has come of it on the stream.
+func (b *Bridge) mayBeActive(t *mux.Task, rows map[string]dsh.Session, away bool) bool {
+	return away || t.Watched() || rows[t.Root].Running
+}
+
+func (b *Bridge) listRow(task tasks.Task, t *mux.Task, row dsh.Session) (listRow, bool, error) {
+	if err := t.Ledger().Refresh(); err != nil {
+		return listRow{}, false, err
+	}
+	snap, err := t.Snapshot()
+	if err != nil {
+		return listRow{}, false, err
+	}
+	c := conditionOf(snap)
+	view := listRow{TaskID: task.TaskID, SessionID: task.SessionID, Title: row.Title, Status: c.Status, Pending: len(snap.Requests)}
+	if c.Status != string(c.Execution) {
+		view.Execution = c.Execution
+	}
+	active := !snap.Execution.Terminal() || row.Running
+	if snap.Availability == mux.Connected && row.Running == snap.Execution.Terminal() {
+		view.Behind = true
+	}
+	claim, held, err := b.claims.Get(task.TaskID)
+	if err == nil && held {
+		view.Workspace = &workspace{Cwd: claim.Cwd, Mode: claim.Mode}
+	}
+	return view, active, err
+}

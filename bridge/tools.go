@@ -1,0 +1,151 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// Instructions tell a supervising agent, on initialize, how to use the tools.
+const Instructions = `dsh-agentlink hands whole tasks to DeepSeek Harness (DSH), a second agent with its own sandbox, and keeps you in charge.
+1. dsh_delegate {prompt, cwd}: one self-contained task for one directory; a git worktree of its own is best. Do not edit a directory that a task holds as exclusive-write.
+2. dsh_wait {taskId, sinceCursor, until:"attention"} until it returns terminal or attention; pass nextCursor on. dsh_tail shows what happened, dsh_status everything at once.
+3. A pending question or approval belongs to your user: show it whole, never decide it yourself.
+4. dsh_followup continues (mode steer: enters the running turn). dsh_cancel stops the turn, or clears the queue.
+5. A finished turn is not always the end: background jobs start new turns. Check the result yourself, then dsh_release_workspace.
+status "unknown" means that the host is away, not that the task failed. When an answer says outcome "unknown", look before you repeat. A claim coordinates bridges; it is no sandbox.`
+
+// tool is one MCP tool: what callers see of it, and what it does.
+type tool struct {
+	definition mcp.Tool
+	handle     func(ctx context.Context, args json.RawMessage) (any, error)
+}
+
+// hints are a tool's annotations. All tools talk to a host that does things in the world.
+func hints(title string, readOnly, destructive, idempotent bool) mcp.ToolOption {
+	return mcp.WithToolAnnotation(mcp.ToolAnnotation{Title: title, ReadOnlyHint: &readOnly, DestructiveHint: &destructive,
+		IdempotentHint: &idempotent, OpenWorldHint: mcp.ToBoolPtr(true)})
+}
+
+func define(name, description string, opts ...mcp.ToolOption) mcp.Tool {
+	opts = append([]mcp.ToolOption{mcp.WithDescription(description), mcp.WithSchemaAdditionalProperties(false)}, opts...)
+	return mcp.NewTool(name, opts...)
+}
+
+// Arguments that several tools share.
+var (
+	argTaskID = mcp.WithString("taskId", mcp.Required(), mcp.Description("The task, as dsh_delegate or dsh_list gave it."), mcp.Pattern("^dsh_[0-9a-f]{12}$"))
+	argSince  = mcp.WithInteger("sinceCursor", mcp.Min(0), mcp.Description("Refuse with stale_view when anything happened behind this cursor."))
+	argRev    = mcp.WithString("expectedRevision", mcp.Description("Refuse with stale_view unless the task still has this revision (dsh_status)."))
+	argWait   = mcp.WithInteger("waitSeconds", mcp.Min(0), mcp.Max(maxWaitSeconds), mcp.DefaultNumber(0), mcp.Description("Also wait so long for the end of the turn or a pending request."))
+	argReqID  = mcp.WithString("requestId", mcp.MaxLength(maxID), mcp.Description("Makes your own retry safe: the same id and arguments get the first outcome, never a second prompt."))
+)
+
+// tools is the table of everything the bridge offers.
+func (b *Bridge) tools() []tool {
+	followup := []mcp.ToolOption{
+		argTaskID,
+		mcp.WithString("prompt", mcp.Required(), mcp.Description("The message.")),
+		mcp.WithString("mode", mcp.Enum("queue", "steer"), mcp.DefaultString("queue"), mcp.Description("queue: a turn of its own after the running one. steer: enters the running turn at its next step.")),
+		argSince, argRev, argWait, argReqID,
+		hints("Continue a task", false, true, false),
+	}
+	wait := []mcp.ToolOption{
+		argTaskID,
+		mcp.WithInteger("sinceCursor", mcp.Min(0), mcp.Description("The nextCursor of your last call; what came behind it returns at once.")),
+		mcp.WithInteger("timeoutSec", mcp.Min(0), mcp.Max(maxWaitSeconds), mcp.DefaultNumber(maxWaitSeconds)),
+		mcp.WithString("until", mcp.Enum(untilChange, untilAttention), mcp.DefaultString(untilChange), mcp.Description("change: any event. attention: only an end, a pending question or approval, or a lost host.")),
+		hints("Wait for a task", true, false, true),
+	}
+	return []tool{
+		{define("dsh_host_status", "Tell whether the DeepSeek Harness (DSH) host answers, and which model and agent presets a delegated task would run on.",
+			hints("DSH host status", true, false, true)), b.hostStatus},
+		{define("dsh_delegate", "Delegate a whole coding task to a DeepSeek agent (DSH), which works on its own in its sandbox. Answers at once with a taskId to follow its progress; claims the directory so that two tasks do not collide.",
+			mcp.WithString("prompt", mcp.Required(), mcp.Description("The whole task: goal, context, constraints, how to verify. The agent sees nothing of your conversation.")),
+			mcp.WithString("cwd", mcp.Required(), mcp.Description("Absolute path of an existing directory to work in.")),
+			mcp.WithString("title", mcp.MaxLength(maxTitle), mcp.Description("Title in the DSH web UI.")),
+			mcp.WithString("agentPreset", mcp.Description("Agent preset (dsh_host_status lists them); it is no permission policy.")),
+			mcp.WithString("workspaceMode", mcp.Enum("exclusive-write", "read-only"), mcp.DefaultString("exclusive-write"), mcp.Description("Kind of the claim on cwd. It coordinates delegations and does not restrict the agent.")),
+			argWait, argReqID,
+			hints("Delegate a task", false, true, false)), b.delegate},
+		{define("dsh_followup", "Send a follow-up message to a delegated DeepSeek agent task: a next turn, or steering for the running one. It cannot answer a pending question or approval.", followup...), b.followup},
+		{define("dsh_continue", "The same as dsh_followup.", followup...), b.followup},
+		{define("dsh_status", "Full status of a delegated task: progress, final message, failure, pending questions and approvals, queue, background jobs, subagents, model, workspace, cursor and revision.",
+			argTaskID, hints("Task status", true, false, true)), b.status},
+		{define("dsh_tail", "Read what a delegated DeepSeek agent did: messages whole, tool calls and results cut, turn ends, pending requests. Pass nextCursor as sinceCursor to go on.",
+			argTaskID,
+			mcp.WithInteger("sinceCursor", mcp.Min(0), mcp.Description("Show what came behind this cursor; left out: from the earliest.")),
+			mcp.WithInteger("maxEvents", mcp.Min(1), mcp.Max(500), mcp.DefaultNumber(defaultTailEvents)),
+			mcp.WithInteger("maxBytes", mcp.Min(1024), mcp.Max(1_000_000), mcp.DefaultNumber(defaultTailBytes)),
+			hints("Read a task's progress", true, false, true)), b.tail},
+		{define("dsh_wait", "Wait until a delegated task makes progress, ends, or needs attention (a question or an approval), for up to 30 seconds.", wait...), b.wait},
+		{define("dsh_observe", "The same as dsh_wait.", wait...), b.wait},
+		{define("dsh_cancel", "Stop a delegated task: abort its running turn (queued messages and background jobs stay), or remove its queued messages one by one.",
+			argTaskID,
+			mcp.WithString("scope", mcp.Enum(scopeTurn, scopeQueue), mcp.DefaultString(scopeTurn)),
+			argSince, argRev,
+			hints("Cancel a task's turn or queue", false, true, true)), b.cancel},
+		{define("dsh_list", "List the tasks delegated to DeepSeek agents, latest first, with status and workspace.",
+			mcp.WithString("state", mcp.Enum(stateActive, stateAll), mcp.DefaultString(stateActive)),
+			mcp.WithInteger("limit", mcp.Min(1), mcp.Max(maxList), mcp.DefaultNumber(defaultList)),
+			hints("List tasks", true, false, true)), b.list},
+		{define("dsh_release_workspace", "End a task's claim on its directory once its work is accepted. The session stays; it is neither closed nor cancelled, but follow-ups are refused from then on.",
+			argTaskID, hints("Release a task's workspace", false, false, true)), b.release},
+	}
+}
+
+// Register adds the tools to an MCP server.
+func (b *Bridge) Register(s *server.MCPServer) {
+	for _, t := range b.tools() {
+		s.AddTool(t.definition, b.handler(t))
+	}
+}
+
+// handler runs a tool and makes its answer: one text block of compact JSON, or a failure that says what to do.
+func (b *Bridge) handler(t tool) server.ToolHandlerFunc {
+	return func(ctx context.Context, request mcp.CallToolRequest) (result *mcp.CallToolResult, err error) {
+		log := b.log.With("tool", t.definition.Name)
+		defer func() {
+			if r := recover(); r != nil {
+				log.Error("a tool panicked", "panic", fmt.Sprintf("%T", r))
+				result, err = failed(&Error{Code: CodeInternal, Message: "a fault of the bridge; its log has the tool's name"}), nil
+			}
+		}()
+		raw, err := arguments(request)
+		if err != nil {
+			return failed(asError(err, b.hostURL)), nil
+		}
+		started := b.now()
+		answer, err := t.handle(ctx, raw)
+		if err != nil {
+			e := asError(err, b.hostURL)
+			log.Info("tool call failed", "code", e.Code, "ms", b.now().Sub(started).Milliseconds())
+			return failed(e), nil
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			return failed(asError(err, b.hostURL)), nil
+		}
+		log.Log(ctx, slog.LevelDebug, "tool call", "bytes", len(text), "ms", b.now().Sub(started).Milliseconds())
+		return mcp.NewToolResultText(string(text)), nil
+	}
+}
+
+func arguments(request mcp.CallToolRequest) (json.RawMessage, error) {
+	if len(request.Params.RawArguments) > 0 {
+		return request.Params.RawArguments, nil
+	}
+	return json.Marshal(request.Params.Arguments)
+}
+
+func failed(e *Error) *mcp.CallToolResult {
+	text, err := json.Marshal(map[string]*Error{"error": e})
+	if err != nil {
+		text = []byte(`{"error":{"code":"internal","message":"the failure could not be encoded"}}`)
+	}
+	return mcp.NewToolResultError(string(text))
+}

@@ -1,0 +1,188 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"dsh-agentlink/ledger"
+	"dsh-agentlink/mux"
+)
+
+// maxWaitSeconds keeps a wait well inside the 60 seconds after which common clients give a tool call up.
+const maxWaitSeconds = 30
+
+// catchUp is what a wait may spend on learning the present state, even one that does not want to wait.
+const catchUp = 5 * time.Second
+
+// Values of until.
+const (
+	untilChange    = "change"
+	untilAttention = "attention"
+)
+
+// Reasons for which a wait returns.
+const (
+	reasonProgress     = "progress"     // records came behind the cursor
+	reasonAttention    = "attention"    // a request waits for an answer
+	reasonTerminal     = "terminal"     // nothing goes on by itself any more
+	reasonAvailability = "availability" // the host went away, came back, or does not know the session
+	reasonTimeout      = "timeout"
+)
+
+type waitArgs struct {
+	TaskID      string `json:"taskId"`
+	SinceCursor *int64 `json:"sinceCursor"`
+	TimeoutSec  int    `json:"timeoutSec"`
+	Until       string `json:"until"`
+}
+
+// condition is how a task stands, in the fields that most answers share.
+type condition struct {
+	Availability mux.Availability `json:"availability"`
+	Execution    ledger.Execution `json:"execution"`
+	// Status is the execution while the host can be asked, else unknown.
+	Status string `json:"status"`
+}
+
+// statusUnknown is the status of a task whose host cannot be asked.
+const statusUnknown = "unknown"
+
+func conditionOf(snap mux.Snapshot) condition {
+	c := condition{Availability: snap.Availability, Execution: snap.Execution, Status: string(snap.Execution)}
+	if snap.Availability != mux.Connected {
+		c.Status = statusUnknown
+	}
+	return c
+}
+
+// waited is what a wait tells.
+type waited struct {
+	condition
+	TimedOut           bool             `json:"timedOut"`
+	Reason             string           `json:"reason"`
+	NextCursor         int64            `json:"nextCursor"`
+	Pending            []pendingRequest `json:"pending,omitempty"`
+	FinalMessage       *message         `json:"finalMessage,omitempty"`
+	Failure            *failure         `json:"failure,omitempty"`
+	Jobs               []job            `json:"jobs,omitempty"`
+	ContentUnavailable string           `json:"contentUnavailable,omitempty"`
+	Fault              string           `json:"fault,omitempty"`
+}
+
+type waitAnswer struct {
+	TaskID string `json:"taskId"`
+	*waited
+}
+
+// wait returns as soon as there is something to tell.
+func (b *Bridge) wait(ctx context.Context, raw json.RawMessage) (any, error) {
+	args := waitArgs{TimeoutSec: maxWaitSeconds, Until: untilChange}
+	if err := decodeArgs(raw, &args); err != nil {
+		return nil, err
+	}
+	if err := checkRange("timeoutSec", args.TimeoutSec, 0, maxWaitSeconds); err != nil {
+		return nil, err
+	}
+	if err := checkChoice("until", args.Until, untilChange, untilAttention); err != nil {
+		return nil, err
+	}
+	_, t, err := b.open(args.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.checkCursor(t, args.SinceCursor); err != nil {
+		return nil, err
+	}
+	answer := b.waitFor(ctx, t, args)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return waitAnswer{TaskID: t.ID, waited: answer}, b.settled(t)
+}
+
+// checkCursor refuses a cursor that this ledger never gave.
+func (b *Bridge) checkCursor(t *mux.Task, since *int64) error {
+	if since == nil {
+		return t.Ledger().Refresh()
+	}
+	_, err := t.Ledger().Read(*since, 0)
+	return err
+}
+
+// waitFor waits for what args ask. It never misses a change: the channel that announces changes is taken before the
+// state is looked at.
+func (b *Bridge) waitFor(ctx context.Context, t *mux.Task, args waitArgs) *waited {
+	deadline := time.NewTimer(time.Duration(args.TimeoutSec) * time.Second)
+	defer deadline.Stop()
+	waiting, stop := context.WithTimeout(ctx, max(catchUp, time.Duration(args.TimeoutSec)*time.Second))
+	defer stop()
+	// Without a connection the present state is told at once: that is what the caller has to know.
+	_ = t.Current(waiting)
+	changed := t.Changed()
+	first, err := t.Snapshot()
+	since := first.Cursor
+	if args.SinceCursor != nil {
+		since = *args.SinceCursor
+	}
+	for snap := first; ; {
+		if err != nil {
+			return b.tell(ctx, t, snap, reasonAvailability, err)
+		}
+		if reason := wakes(first, snap, since, args.Until); reason != "" {
+			return b.tell(ctx, t, snap, reason, nil)
+		}
+		select {
+		case <-changed:
+			changed = t.Changed()
+			snap, err = t.Snapshot()
+		case <-deadline.C:
+			return b.tell(ctx, t, snap, reasonTimeout, nil)
+		case <-ctx.Done():
+			return b.tell(ctx, t, snap, reasonTimeout, nil)
+		}
+	}
+}
+
+// wakes says why a caller that saw the task as first, and its records up to since, is to be woken now.
+func wakes(first, snap mux.Snapshot, since int64, until string) string {
+	switch {
+	case snap.Availability != mux.Connected || snap.Availability != first.Availability:
+		return reasonAvailability
+	case len(snap.Requests) > 0:
+		return reasonAttention
+	case snap.Execution.Terminal():
+		return reasonTerminal
+	case until == untilChange && (snap.Cursor > since || snap.Execution != first.Execution):
+		return reasonProgress
+	}
+	return ""
+}
+
+// tell makes the answer of a wait that ends for the given reason.
+func (b *Bridge) tell(ctx context.Context, t *mux.Task, snap mux.Snapshot, reason string, fault error) *waited {
+	w := &waited{condition: conditionOf(snap), Reason: reason, TimedOut: reason == reasonTimeout, NextCursor: snap.Cursor, Jobs: jobsOf(snap.Jobs)}
+	if fault == nil {
+		fault = snap.Fault
+	}
+	if fault != nil {
+		w.Fault = b.unavailable(fault)
+	}
+	if ctx.Err() != nil || (len(snap.Requests) == 0 && !snap.Execution.Terminal()) {
+		return w
+	}
+	r := b.reader(t, snap)
+	w.Pending = b.pending(ctx, r, snap)
+	if !snap.Execution.Terminal() {
+		return w
+	}
+	if snap.Availability != mux.Connected {
+		w.ContentUnavailable = b.unavailable(b.mux.Err())
+		return w
+	}
+	var err error
+	if w.FinalMessage, w.Failure, err = r.outcome(ctx, snap, maxFinal); err != nil {
+		w.ContentUnavailable = b.unavailable(err)
+	}
+	return w
+}

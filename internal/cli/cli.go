@@ -1,0 +1,128 @@
+// Package cli is the command line of dsh-agentlink: the server by default, and what a person runs.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dsh-agentlink/internal/config"
+)
+
+// Exit codes of the process.
+const (
+	exitOK      = 0
+	exitProblem = 1 // something is wrong, and was said
+	exitUsage   = 2 // the command line or the environment is wrong
+)
+
+// usageError is a mistake in how the program was called.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+
+// streams are the standard streams of the process.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// Main runs one command line and returns the exit code.
+func Main(args []string, in io.Reader, out, errOut io.Writer) int {
+	root := command(streams{in, out, errOut})
+	root.SetArgs(args)
+	err := root.Execute()
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintln(errOut, "dsh-agentlink:", err)
+		return exitUsage
+	}
+	fmt.Fprintln(errOut, "dsh-agentlink:", err)
+	return exitProblem
+}
+
+func command(std streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dsh-agentlink",
+		Short: "Hand whole tasks to a DeepSeek Harness host, and stay in charge",
+		Long: "dsh-agentlink is a local STDIO MCP server. A supervising agent (Codex, Claude Code) starts it and hands tasks to a\n" +
+			"DeepSeek Harness (DSH) web host that runs already. Without a command it serves.\n\nEnvironment:\n" + environment(),
+		SilenceErrors: true, SilenceUsage: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("there is no command %q; the commands are %s", args[0], strings.Join(names(cmd), ", "))}
+			}
+			return nil
+		},
+		RunE: func(*cobra.Command, []string) error { return serve(std) },
+	}
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(serveCommand(std), demoCommand(std), versionCommand(std))
+	root.InitDefaultHelpCmd()
+	for _, sub := range root.Commands() {
+		if sub.Args == nil && sub.Name() != "help" {
+			sub.Args = noArgs
+		}
+	}
+	return root
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.Name(), args)}
+	}
+	return nil
+}
+
+func names(root *cobra.Command) []string {
+	var list []string
+	for _, sub := range root.Commands() {
+		list = append(list, sub.Name())
+	}
+	return list
+}
+
+func environment() string {
+	width := 0
+	for _, v := range config.Variables {
+		width = max(width, len(v.Name))
+	}
+	var b strings.Builder
+	for _, v := range config.Variables {
+		fmt.Fprintf(&b, "  %-*s  %s", width, v.Name, v.Help)
+		if v.Default != "" {
+			fmt.Fprintf(&b, " (%s)", v.Default)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func serveCommand(std streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Serve MCP on standard input and output (the default)",
+		RunE:  func(*cobra.Command, []string) error { return serve(std) },
+	}
+}
+
+func versionCommand(std streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(std.out, versionLine())
+			return err
+		},
+	}
+}

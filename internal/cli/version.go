@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"dsh-agentlink/internal/dsh"
+)
+
+// Version is the release this tree is on the way to.
+const Version = "0.1.0-dev"
+
+// commit is the revision the binary was built from, as the Go tool stamps it; empty for a build outside a checkout.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	var revision, dirty string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+dirty"
+		}
+	}
+	if revision == "" {
+		return ""
+	}
+	return " " + revision + dirty
+}
+
+func versionLine() string {
+	return fmt.Sprintf("dsh-agentlink %s%s %s %s/%s, speaks to DSH %s", Version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, dsh.SpokenVersions)
+}

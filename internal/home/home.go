@@ -1,0 +1,226 @@
+// Package home is the bridge's folder on disk: where things are in it, and the only general way to read, replace and
+// remove them.
+//
+// The folder may be shared by several bridge processes and outlives all of them, so a file is replaced whole and
+// synced before anyone is told of it, a symbolic link below the folder is refused rather than followed, and a lock
+// file is never removed. Nothing is opened, scanned or created before it is needed.
+package home
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// What the folder holds is the business of one user.
+const (
+	dirPerm  fs.FileMode = 0o700
+	filePerm fs.FileMode = 0o600
+)
+
+// Home is the bridge's folder. The zero value is not usable; get one from [Open]. Its methods may be called by many
+// goroutines at once.
+type Home struct {
+	dir string // absolute and clean
+}
+
+// UnsafeError says that a path in the bridge's folder is not what it has to be (a symbolic link, another user's
+// folder, something that is no plain file), so that it was not touched.
+type UnsafeError struct {
+	Path    string
+	Problem string
+	Fix     string // what a person can do about it; may be empty
+}
+
+func (e *UnsafeError) Error() string {
+	s := fmt.Sprintf("%s %s", e.Path, e.Problem)
+	if e.Fix != "" {
+		s += "; " + e.Fix
+	}
+	return s
+}
+
+// Open names the folder at dir, an absolute path. A folder that does not exist yet is made by the first write. One
+// that exists has to be a real folder of this user that not everybody can write to; otherwise the error is an
+// *[UnsafeError].
+func Open(dir string) (*Home, error) {
+	if !filepath.IsAbs(dir) {
+		return nil, &UnsafeError{Path: fmt.Sprintf("%q", dir), Problem: "is not an absolute path", Fix: "give the folder's full path"}
+	}
+	h := &Home{dir: filepath.Clean(dir)}
+	if h.dir == "/" {
+		return nil, &UnsafeError{Path: h.dir, Problem: "is the root of the file system", Fix: "give the bridge a folder of its own"}
+	}
+	if err := h.checkRoot(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Dir is the absolute path of the folder.
+func (h *Home) Dir() string { return h.dir }
+
+// The paths below are concatenated, not joined, so that an id with ".." in it stays visible and is refused when the
+// path is used.
+
+// TasksDir holds the task files.
+func (h *Home) TasksDir() string { return h.dir + "/tasks" }
+
+// TaskFile is the path of a task's mapping.
+func (h *Home) TaskFile(id string) string { return h.TasksDir() + "/" + id + ".json" }
+
+// ClaimsDir holds the claim files and [Home.RegistryLock].
+func (h *Home) ClaimsDir() string { return h.dir + "/claims" }
+
+// ClaimFile is the path of a task's workspace claim.
+func (h *Home) ClaimFile(id string) string { return h.ClaimsDir() + "/" + id + ".json" }
+
+// RegistryLock is the path of the lock that a change of any claim is made under.
+func (h *Home) RegistryLock() string { return h.ClaimsDir() + "/registry.lock" }
+
+// LedgersDir holds a folder for each task that has a ledger.
+func (h *Home) LedgersDir() string { return h.dir + "/ledgers" }
+
+// LedgerDir is the path of the folder with a task's ledger.
+func (h *Home) LedgerDir(id string) string { return h.LedgersDir() + "/" + id }
+
+// checkRoot looks at the folder itself. It returns an error that is [fs.ErrNotExist] when there is none.
+func (h *Home) checkRoot() error {
+	info, err := os.Lstat(h.dir)
+	if err != nil {
+		return err
+	}
+	if err := checkFolder(h.dir, info); err != nil {
+		return err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		return &UnsafeError{
+			Path:    h.dir,
+			Problem: fmt.Sprintf("belongs to user id %d, not to %d who runs the bridge", stat.Uid, os.Geteuid()),
+			Fix:     "choose another folder or run the bridge as its owner",
+		}
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return &UnsafeError{Path: h.dir, Problem: "can be written to by everybody", Fix: "chmod 700 it or choose another folder"}
+	}
+	return nil
+}
+
+// checkFolder refuses everything that is no real folder.
+func checkFolder(dir string, info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return nil
+	case info.Mode()&fs.ModeSymlink != 0:
+		return &UnsafeError{Path: dir, Problem: "is a symbolic link, which the bridge does not follow", Fix: "give the path it points to or replace it by a real folder"}
+	}
+	return &UnsafeError{Path: dir, Problem: "is not a folder", Fix: "move it away"}
+}
+
+// checkFile refuses everything that is no plain file.
+func checkFile(path string, info fs.FileInfo) error {
+	switch {
+	case info.Mode().IsRegular():
+		return nil
+	case info.Mode()&fs.ModeSymlink != 0:
+		return symlinkError(path)
+	}
+	return &UnsafeError{Path: path, Problem: "is not a plain file", Fix: "move it away"}
+}
+
+func symlinkError(path string) error {
+	return &UnsafeError{Path: path, Problem: "is a symbolic link, which the bridge does not follow", Fix: "move it away"}
+}
+
+// below splits the part of path that is below the folder into its names, and refuses a path that is elsewhere or
+// that tries to leave.
+func (h *Home) below(path string) ([]string, error) {
+	if path == h.dir {
+		return nil, nil
+	}
+	rest, ok := strings.CutPrefix(path, h.dir+"/")
+	if !ok {
+		return nil, &UnsafeError{Path: fmt.Sprintf("%q", path), Problem: "is not inside " + h.dir}
+	}
+	names := strings.Split(rest, "/")
+	for _, name := range names {
+		if name == "" || name == "." || name == ".." || strings.ContainsRune(name, 0) {
+			return nil, &UnsafeError{Path: fmt.Sprintf("%q", path), Problem: "is not a plain path inside " + h.dir}
+		}
+	}
+	return names, nil
+}
+
+// parent checks every folder from the home down to the one that path is in, and with create makes those that are
+// missing. Without it a missing one is an error that is [fs.ErrNotExist].
+func (h *Home) parent(path string, create bool) error {
+	names, err := h.below(path)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return &UnsafeError{Path: path, Problem: "is the bridge's folder itself"}
+	}
+	return h.folders(names[:len(names)-1], create)
+}
+
+func (h *Home) folders(names []string, create bool) error {
+	if create {
+		if err := makeAll(h.dir); err != nil {
+			return err
+		}
+	}
+	if err := h.checkRoot(); err != nil {
+		return err
+	}
+	dir := h.dir
+	for _, name := range names {
+		dir += "/" + name
+		if create {
+			if err := makeFolder(dir); err != nil {
+				return err
+			}
+		}
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return err
+		}
+		if err := checkFolder(dir, info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeAll makes a folder and those above it. Links above the home are the user's own affair and are followed.
+func makeAll(dir string) error {
+	if _, err := os.Lstat(dir); err == nil {
+		return nil
+	}
+	if up := filepath.Dir(dir); up != dir {
+		if _, err := os.Stat(up); errors.Is(err, fs.ErrNotExist) {
+			if err := makeAll(up); err != nil {
+				return err
+			}
+		}
+	}
+	return makeFolder(dir)
+}
+
+// makeFolder makes one folder unless there is something of that name, and makes its name last.
+func makeFolder(dir string) error {
+	if _, err := os.Lstat(dir); err == nil {
+		return nil
+	}
+	if err := os.Mkdir(dir, dirPerm); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	return syncFolder(filepath.Dir(dir))
+}

@@ -1,0 +1,133 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"dsh-agentlink/internal/home"
+)
+
+// maxFileBytes bounds what is read of a task file; one of ours has under 2 KiB.
+const maxFileBytes = 64 << 10
+
+// ErrNotFound is what [Store.Load] returns for an id without a task.
+var ErrNotFound = errors.New("there is no such task")
+
+// FileError says that the file of one task cannot be used. The other tasks are not concerned.
+type FileError struct {
+	TaskID string
+	Path   string
+	Err    error
+}
+
+func (e *FileError) Error() string {
+	return fmt.Sprintf("task %s cannot be read from %s: %v", e.TaskID, e.Path, e.Err)
+}
+
+func (e *FileError) Unwrap() error { return e.Err }
+
+// Store is the task mappings of one home. It keeps nothing in memory: another bridge process may change a task at any
+// time.
+type Store struct {
+	home *home.Home
+}
+
+// Open returns the tasks of h. Nothing is read before it is asked for.
+func Open(h *home.Home) *Store { return &Store{home: h} }
+
+// Save writes t, replacing what was known of the task. When it returns nil, t survives a crash.
+func (s *Store) Save(t Task) error {
+	data, err := encode(t)
+	if err != nil {
+		return fmt.Errorf("task is not saved: %w", err)
+	}
+	if err := s.home.WriteFile(s.home.TaskFile(t.TaskID), data); err != nil {
+		return fmt.Errorf("task %s is not saved: %w", t.TaskID, err)
+	}
+	return nil
+}
+
+// Load reads one task. The error wraps [ErrNotFound] when there is none (an id of the wrong shape included), and is a
+// *[FileError] when its file cannot be used, wrapping [ErrNewerFormat] when a newer bridge wrote it.
+func (s *Store) Load(id string) (Task, error) {
+	if !ValidID(id) {
+		return Task{}, fmt.Errorf("%q: %w", id, ErrNotFound)
+	}
+	path := s.home.TaskFile(id)
+	data, err := s.home.ReadFile(path, maxFileBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Task{}, fmt.Errorf("%q: %w", id, ErrNotFound)
+	}
+	var t Task
+	if err == nil {
+		t, err = decode(data)
+	}
+	if err == nil && t.TaskID != id {
+		err = fmt.Errorf("it holds task %s", t.TaskID)
+	}
+	if err != nil {
+		return Task{}, &FileError{TaskID: id, Path: path, Err: err}
+	}
+	return t, nil
+}
+
+// Delete forgets a task; one that is not there is no error. It is for a launch of which the host is known to have
+// nothing: with the mapping of any other task its session would be lost to the bridge.
+func (s *Store) Delete(id string) error {
+	if !ValidID(id) {
+		return nil
+	}
+	if err := s.home.Remove(s.home.TaskFile(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("task %s is not deleted: %w", id, err)
+	}
+	return nil
+}
+
+// List reads all tasks, oldest first, and beside them says which files cannot be used. The error is for the folder as
+// a whole.
+func (s *Store) List() ([]Task, []*FileError, error) {
+	names, err := s.home.Names(s.home.TasksDir())
+	if err != nil {
+		return nil, nil, fmt.Errorf("tasks cannot be listed: %w", err)
+	}
+	var good []Task
+	var bad []*FileError
+	for _, name := range names {
+		id, ok := strings.CutSuffix(name, ".json")
+		if !ok || !ValidID(id) {
+			continue // a temporary file, or nothing of ours
+		}
+		t, err := s.Load(id)
+		if err == nil {
+			good = append(good, t)
+		} else if unusable, ok := errors.AsType[*FileError](err); ok {
+			bad = append(bad, unusable)
+		}
+	}
+	slices.SortFunc(good, func(a, b Task) int {
+		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
+			return c
+		}
+		return strings.Compare(a.TaskID, b.TaskID)
+	})
+	return good, bad, nil
+}
+
+// FindRequest returns the oldest task that was made by the call with that request id. Files that cannot be used are
+// passed over. It does not keep two calls with one id from running side by side: that is for the caller to do.
+func (s *Store) FindRequest(requestID string) (Task, bool, error) {
+	all, _, err := s.List()
+	if err != nil {
+		return Task{}, false, err
+	}
+	id := digest([]byte(requestID))
+	for _, t := range all {
+		if t.Request != nil && t.Request.ID == id {
+			return t, true, nil
+		}
+	}
+	return Task{}, false, nil
+}

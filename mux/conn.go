@@ -1,0 +1,143 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"dsh-agentlink/internal/dsh"
+)
+
+// Bounds of the pause between two attempts to connect. A host that is being restarted is back within seconds; one
+// that is switched off overnight must not cost a wake-up every second.
+const (
+	minPause = 200 * time.Millisecond
+	maxPause = 15 * time.Second
+)
+
+func newBackoff() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = minPause, maxPause
+	return b
+}
+
+// run connects, reads until the connection breaks, and connects again.
+func (m *Mux) run() {
+	pause := newBackoff()
+	for m.ctx.Err() == nil {
+		connected, err := m.connectOnce()
+		if m.ctx.Err() != nil {
+			return
+		}
+		if connected {
+			pause.Reset()
+			m.log.Info("connection to the host lost", "err", err)
+		} else {
+			m.log.Debug("no connection to the host", "err", err)
+		}
+		timer := time.NewTimer(pause.NextBackOff())
+		select {
+		case <-timer.C:
+		case <-m.kick:
+		case <-m.ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// connectOnce opens the stream and serves it to its end. connected reports whether there was a usable connection.
+func (m *Mux) connectOnce() (connected bool, err error) {
+	ctx, cancel := context.WithCancelCause(m.ctx)
+	defer cancel(nil)
+	stream, err := m.opts.Host.Subscribe(ctx)
+	if err != nil {
+		m.setConn(func(c *connection) { c.err, c.attempts = err, c.attempts+1 })
+		return false, err
+	}
+	var epoch int
+	tasks := m.setConn(func(c *connection) {
+		c.epoch++
+		c.open, c.ready, c.settled, c.since, c.cancel = true, false, false, time.Now(), cancel
+		epoch = c.epoch
+		m.lineage.reset()
+	})
+	for _, t := range tasks {
+		t.connected(epoch)
+	}
+	burst := newBurst()
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		m.sweep(ctx, epoch, burst, cancel)
+	}()
+	err = m.read(ctx, stream, burst)
+	cancel(err)
+	_ = stream.Close()
+	<-swept
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	wasReady := false
+	tasks = m.setConn(func(c *connection) {
+		wasReady = c.ready
+		c.open, c.ready, c.cancel = false, false, nil
+		c.err, c.attempts = err, c.attempts+1
+	})
+	for _, t := range tasks {
+		t.disconnected()
+	}
+	return wasReady, err
+}
+
+// read hands the frames of the stream to the tasks. It waits for the stream and for nothing else.
+func (m *Mux) read(ctx context.Context, stream dsh.Stream, burst *burst) error {
+	for {
+		frame, err := stream.Next(ctx)
+		if err != nil {
+			return err
+		}
+		switch frame.Kind {
+		case dsh.FrameProjection:
+			continue
+		case dsh.FrameSubscribed, dsh.FrameQuestionRequested, dsh.FrameApprovalRequested:
+			burst.seen()
+		case dsh.FrameStreamError:
+			if code, _, err := frame.StreamError(); err == nil {
+				m.log.Warn("the host reports an error on its event stream", "code", id(code))
+			}
+			continue
+		}
+		if frame.SessionID != "" {
+			m.route(frame)
+		}
+	}
+}
+
+// sweep lists the sessions on a new connection, wakes the tasks that have something to catch up with, and settles
+// the opening burst.
+func (m *Mux) sweep(ctx context.Context, epoch int, burst *burst, cancel context.CancelCauseFunc) {
+	sessions, err := m.opts.Host.Sessions(ctx)
+	if err != nil {
+		cancel(err)
+		return
+	}
+	// What came up before the list is handed to its task first, so that nothing counts as missing from the burst
+	// only because it was not sorted yet.
+	m.setConn(func(*connection) { m.lineage.update(sessions) })
+	m.resolve(epoch, sessions)
+	tasks := m.setConn(func(c *connection) {
+		c.ready, c.err, c.attempts = true, nil, c.attempts+1
+	})
+	for _, t := range tasks {
+		t.listed(epoch)
+	}
+	m.signalClassify()
+	if !burst.quiet(ctx, m.opts.Quiet) {
+		return
+	}
+	for _, t := range m.setConn(func(c *connection) { c.settled = true }) {
+		t.settleBurst(epoch)
+	}
+}

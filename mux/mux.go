@@ -1,0 +1,230 @@
+// Package mux keeps one connection to a DSH host and, over it, the tasks' ledgers equal to the host's history.
+//
+// The order of things on every connection is: open the event stream, list the sessions, read the histories of those
+// that moved, then take up what the stream brought meanwhile, and go on live. What it promises: an event reaches the
+// ledger once, in the order of its seqs, and a lost frame is noticed by its missing seq and read from the history. The
+// reader of the stream waits for nothing but the stream: disk and HTTP belong to one worker for each task that has
+// something to do. What it does not do: it never repeats a write, never answers a request by itself, and keeps the
+// content of requests in memory only.
+package mux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/ledger"
+)
+
+// Options configures a Mux.
+type Options struct {
+	Host dsh.Host
+	// Ledger opens the ledger of a task; it must not touch the disk yet.
+	Ledger func(taskID, sessionID string) *ledger.Ledger
+	Log    *slog.Logger
+	// Quiet is how long the opening burst must have been silent before a request that it did not bring counts as
+	// withdrawn. 0 means DefaultQuiet.
+	Quiet time.Duration
+}
+
+// DefaultQuiet is long against the microseconds between the frames of an opening burst, which the host sends in one
+// go, and short against the time in which a person notices that a question is gone.
+const DefaultQuiet = 750 * time.Millisecond
+
+// ErrClosed is returned once the Mux has been closed.
+var ErrClosed = errors.New("the bridge is shutting down")
+
+// Mux is the connection to one host and the tasks that are watched over it.
+type Mux struct {
+	opts Options
+	log  *slog.Logger
+	ctx  context.Context // ends with Close
+	stop context.CancelCauseFunc
+	kick chan struct{} // asks for a connection attempt now
+
+	spawnMu sync.Mutex // orders spawn against Close
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex
+	conn    connection
+	changed chan struct{} // closed and renewed at every change of conn
+	tasks   map[string]*Task
+	lineage lineage
+}
+
+// connection is the state of the one connection.
+type connection struct {
+	epoch    int  // counts connections; the current one while open
+	open     bool // the stream is open
+	ready    bool // the sessions were listed on this connection
+	attempts int  // finished attempts to connect
+	err      error
+	since    time.Time // when the stream of this epoch was opened
+	settled  bool      // the opening burst is over
+	cancel   context.CancelCauseFunc
+}
+
+// New returns a Mux that is not connected yet.
+func New(opts Options) *Mux {
+	if opts.Quiet == 0 {
+		opts.Quiet = DefaultQuiet
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	return &Mux{
+		opts: opts, log: opts.Log, ctx: ctx, stop: stop,
+		kick:    make(chan struct{}, 1),
+		changed: make(chan struct{}),
+		tasks:   map[string]*Task{},
+		lineage: newLineage(),
+	}
+}
+
+// Start begins to connect, and keeps connecting until Close.
+func (m *Mux) Start() {
+	m.spawn(m.run)
+	m.spawn(m.classify)
+}
+
+// spawn runs f in a goroutine that Close waits for; it reports false once the Mux is being closed.
+func (m *Mux) spawn(f func()) bool {
+	m.spawnMu.Lock()
+	defer m.spawnMu.Unlock()
+	if m.ctx.Err() != nil {
+		return false
+	}
+	m.wg.Go(f)
+	return true
+}
+
+// Close ends the connection and everything that works for a task, and waits for it.
+func (m *Mux) Close() {
+	m.spawnMu.Lock()
+	m.stop(ErrClosed)
+	m.spawnMu.Unlock()
+	m.mu.Lock()
+	tasks := make([]*Task, 0, len(m.tasks))
+	for _, t := range m.tasks {
+		tasks = append(tasks, t)
+	}
+	m.mu.Unlock()
+	m.wg.Wait()
+	for _, t := range tasks {
+		if err := t.ledger.Close(); err != nil {
+			m.log.Warn("close ledger", "task", t.ID, "err", err)
+		}
+	}
+}
+
+// Track watches a task from now on; asking again returns the same one. It costs neither a call nor a disk access:
+// the ledger is read when something happens in the task or somebody asks for it.
+func (m *Mux) Track(taskID, sessionID string) *Task {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.tasks[taskID]; t != nil {
+		return t
+	}
+	t := newTask(m, taskID, sessionID)
+	if m.conn.open {
+		t.epoch, t.settle = m.conn.epoch, m.conn.settled
+		if m.conn.ready {
+			t.listedOn = m.conn.epoch
+		}
+	}
+	m.tasks[taskID] = t
+	m.lineage.addRoot(t)
+	return t
+}
+
+// Untrack stops watching a task that came to nothing.
+func (m *Mux) Untrack(taskID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.tasks[taskID]; t != nil {
+		delete(m.tasks, taskID)
+		delete(m.lineage.owner, t.Root)
+	}
+}
+
+// Task returns a watched task, or nil.
+func (m *Mux) Task(taskID string) *Task {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.tasks[taskID]
+}
+
+// Connected waits until the connection is up and the sessions have been listed on it. When it is down, one attempt is
+// made at once; its failure is the error, a *dsh.Error.
+func (m *Mux) Connected(ctx context.Context) error {
+	m.mu.Lock()
+	attempts := m.conn.attempts
+	if !m.conn.ready {
+		m.poke()
+	}
+	for {
+		if m.conn.ready {
+			m.mu.Unlock()
+			return nil
+		}
+		if m.conn.attempts > attempts && m.conn.err != nil {
+			err := m.conn.err
+			m.mu.Unlock()
+			return err
+		}
+		changed := m.changed
+		m.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the connection to the host: %w", context.Cause(ctx))
+		case <-m.ctx.Done():
+			return ErrClosed
+		}
+		m.mu.Lock()
+	}
+}
+
+// poke asks the connecting goroutine not to wait any longer.
+func (m *Mux) poke() {
+	select {
+	case m.kick <- struct{}{}:
+	default:
+	}
+}
+
+// up reports whether the connection is usable, and its epoch.
+func (m *Mux) up() (epoch int, ready bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.conn.epoch, m.conn.ready
+}
+
+// Err is why there is no connection; nil while there is one.
+func (m *Mux) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.conn.ready {
+		return nil
+	}
+	return m.conn.err
+}
+
+// setConn changes the connection's state and tells everybody who waits for it.
+func (m *Mux) setConn(change func(*connection)) []*Task {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.conn)
+	close(m.changed)
+	m.changed = make(chan struct{})
+	tasks := make([]*Task, 0, len(m.tasks))
+	for _, t := range m.tasks {
+		tasks = append(tasks, t)
+	}
+	return tasks
+}

@@ -1,0 +1,169 @@
+package mux
+
+import (
+	"context"
+	"time"
+
+	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/ledger"
+)
+
+// Request is a question or an approval that waits for an answer. Its content is the host's, verbatim, and lives in
+// memory only.
+type Request struct {
+	ID        string // the rpcId that an answer echoes
+	SessionID string
+	// Since is when this home first saw it.
+	Since time.Time
+	// Questions is set for a question, Approval for an approval. Both are nil when the host has not brought the
+	// request on the current connection: it is known, but what it says is not.
+	Questions []dsh.Question
+	Approval  *dsh.Approval
+	// IsApproval tells the type even where the content is not known.
+	IsApproval bool
+
+	confirmed bool // the host brought it on the current connection
+}
+
+// Queue is the last queue snapshot of a session.
+type Queue struct {
+	Items []dsh.QueueItem
+	// Stale is set once the connection that brought it is lost.
+	Stale bool
+}
+
+// Jobs is the last job snapshot of a session.
+type Jobs struct {
+	Items []dsh.Job
+	Stale bool
+}
+
+// take keeps what a frame says of requests, queue or jobs, and makes its entry. t.mu is held.
+func (t *Task) take(frame dsh.Frame, s source) (ledger.Entry, bool) {
+	entry, err := t.takeFrame(frame, s)
+	if err != nil {
+		t.log.Warn("a frame makes no sense", "kind", frame.Kind, "session", s.id)
+		return ledger.Entry{}, false
+	}
+	t.notify()
+	return entry, true
+}
+
+func (t *Task) takeFrame(frame dsh.Frame, s source) (ledger.Entry, error) {
+	switch frame.Kind {
+	case dsh.FrameQuestionRequested:
+		questions, err := frame.Questions()
+		if err != nil {
+			return ledger.Entry{}, err
+		}
+		t.requests[frame.RPCID] = &Request{ID: frame.RPCID, SessionID: s.id, Since: time.Now(), Questions: questions, confirmed: true}
+		return record(ledger.TypeQuestionRequested, s, ledger.Coordination{RequestID: frame.RPCID}), nil
+	case dsh.FrameApprovalRequested:
+		approval, err := frame.Approval()
+		if err != nil {
+			return ledger.Entry{}, err
+		}
+		t.requests[frame.RPCID] = &Request{ID: frame.RPCID, SessionID: s.id, Since: time.Now(), Approval: &approval, IsApproval: true, confirmed: true}
+		return record(ledger.TypeApprovalRequested, s, ledger.Coordination{RequestID: frame.RPCID, ApprovalID: id(approval.ApprovalID)}), nil
+	case dsh.FrameQuestionResolved:
+		r, err := frame.Resolution()
+		if err != nil {
+			return ledger.Entry{}, err
+		}
+		delete(t.requests, r.RequestRPCID)
+		return record(ledger.TypeQuestionResolved, s, ledger.Coordination{RequestID: id(r.RequestRPCID), Outcome: outcome(r.Outcome)}), nil
+	case dsh.FrameApprovalResolved:
+		r, err := frame.Resolution()
+		if err != nil {
+			return ledger.Entry{}, err
+		}
+		for rpcID, req := range t.requests {
+			if req.Approval != nil && req.Approval.ApprovalID == r.ApprovalID {
+				delete(t.requests, rpcID)
+			}
+		}
+		return record(ledger.TypeApprovalResolved, s, ledger.Coordination{ApprovalID: id(r.ApprovalID), Outcome: outcome(r.Outcome)}), nil
+	case dsh.FrameQueue:
+		items, err := frame.Queue()
+		if err != nil {
+			return ledger.Entry{}, err
+		}
+		t.queues[s.id] = Queue{Items: items}
+		entry := record(ledger.TypeQueue, s, ledger.Coordination{})
+		for _, item := range items {
+			entry.Coordination.Queue = append(entry.Coordination.Queue, ledger.QueueItem{ID: id(item.ID),
+				Placement: vocabulary(item.Placement, dsh.PlacementQueued, dsh.PlacementSteering, dsh.PlacementContext)})
+		}
+		return entry, nil
+	default: // dsh.FrameJobs
+		jobs, err := frame.Jobs()
+		if err != nil {
+			return ledger.Entry{}, err
+		}
+		t.jobs[s.id] = Jobs{Items: jobs}
+		entry := record(ledger.TypeJobs, s, ledger.Coordination{})
+		for _, job := range jobs {
+			entry.Coordination.Jobs = append(entry.Coordination.Jobs, ledger.JobState{ID: id(job.ID),
+				Status: vocabulary(job.Status, "running", "stopping", "completed", "failed", "killed")})
+		}
+		return entry, nil
+	}
+}
+
+// stale marks what only the lost connection could vouch for. t.mu is held.
+func (t *Task) stale() {
+	for id, q := range t.queues {
+		q.Stale = true
+		t.queues[id] = q
+	}
+	for id, j := range t.jobs {
+		j.Stale = true
+		t.jobs[id] = j
+	}
+}
+
+// withdraw compares, once the opening burst is over, the requests that the ledger holds as pending with those that the
+// host brought: what it did not bring is no longer pending.
+func (t *Task) withdraw(ctx context.Context, epoch int) error {
+	t.mu.Lock()
+	due := t.epoch == epoch && t.settle && t.settledOn != epoch && len(t.inbox) == 0
+	t.mu.Unlock()
+	if !due {
+		return nil
+	}
+	if err := t.ledger.Refresh(); err != nil {
+		return err
+	}
+	pending := map[string]ledger.Pending{}
+	if err := t.ledger.View(func(state *ledger.State) {
+		for id, p := range state.Pending {
+			pending[id] = *p
+		}
+	}); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	if t.epoch != epoch || len(t.inbox) > 0 {
+		t.mu.Unlock()
+		return nil // more came; the next round decides
+	}
+	var batch []ledger.Entry
+	for id, p := range pending {
+		if r := t.requests[id]; r != nil && r.confirmed {
+			continue
+		}
+		s := source{id: p.SessionID, origin: ledger.OriginRoot}
+		if known := t.sessions[p.SessionID]; known != nil {
+			s = *known
+		}
+		batch = append(batch, record(ledger.TypeWithdrawn, s, ledger.Coordination{RequestID: id, ApprovalID: p.ApprovalID}))
+	}
+	for id, r := range t.requests {
+		if !r.confirmed {
+			delete(t.requests, id)
+		}
+	}
+	t.settledOn = epoch
+	t.mu.Unlock()
+	return t.append(ctx, epoch, batch)
+}

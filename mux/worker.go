@@ -1,0 +1,224 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/ledger"
+)
+
+type logger = *slog.Logger
+
+// step does one round of the worker: work out what the connection has missed, read it, append what the stream
+// brought, and compare the burst with the ledger once it is over.
+func (t *Task) step(ctx context.Context, epoch int) error {
+	if err := t.resend(ctx); err != nil {
+		return err
+	}
+	if epoch == 0 {
+		return nil
+	}
+	if err := t.activate(epoch); err != nil {
+		return err
+	}
+	for {
+		s, ok := t.nextNeed(epoch)
+		if !ok {
+			break
+		}
+		if err := t.reconcile(ctx, epoch, s); err != nil {
+			return err
+		}
+	}
+	if err := t.drain(ctx, epoch); err != nil {
+		return err
+	}
+	if err := t.checkInterrupted(ctx, epoch); err != nil {
+		return err
+	}
+	return t.withdraw(ctx, epoch)
+}
+
+// activate works out, once on every connection, which sessions have to be read.
+func (t *Task) activate(epoch int) error {
+	t.mu.Lock()
+	done := t.active && t.epoch == epoch
+	t.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := t.ledger.Refresh(); err != nil {
+		return err
+	}
+	known := map[string]source{}
+	marks := map[string]int64{}
+	if err := t.ledger.View(func(state *ledger.State) {
+		for id, s := range state.Sessions {
+			known[id] = source{id: id, parent: s.Parent, origin: s.Origin, mode: s.Mode}
+			marks[id] = s.Watermark
+		}
+	}); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	for id, s := range known {
+		if t.sessions[id] == nil {
+			t.sessions[id] = &s
+		}
+	}
+	ids := make([]string, 0, len(t.sessions))
+	for id := range t.sessions {
+		ids = append(ids, id)
+	}
+	t.mu.Unlock()
+	for _, id := range ids {
+		row, listed := t.m.row(id)
+		t.mu.Lock()
+		if t.epoch != epoch {
+			t.mu.Unlock()
+			return nil
+		}
+		s := t.sessions[id]
+		mark, recorded := marks[id]
+		if !recorded {
+			mark = -1
+		}
+		if listed && row.LastSeq >= 0 && row.LastSeq <= mark {
+			s.covered, s.lo, s.next, s.need = true, mark+1, mark+1, false
+		} else {
+			s.need = true
+		}
+		t.mu.Unlock()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.epoch == epoch {
+		t.active = true
+	}
+	return nil
+}
+
+// nextNeed returns a session whose history has to be read.
+func (t *Task) nextNeed(epoch int) (source, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.epoch != epoch {
+		return source{}, false
+	}
+	if s := t.sessions[t.Root]; s.need && !s.gone {
+		return *s, true // the root first: its history names its children's order
+	}
+	for _, s := range t.sessions {
+		if s.need && !s.gone {
+			return *s, true
+		}
+	}
+	return source{}, false
+}
+
+// drain takes what the stream brought to the ledger, in one batch where the seqs follow each other.
+func (t *Task) drain(ctx context.Context, epoch int) error {
+	t.mu.Lock()
+	if t.epoch != epoch {
+		t.mu.Unlock()
+		return nil
+	}
+	items := t.inbox
+	t.inbox, t.inboxBytes = nil, 0
+	t.mu.Unlock()
+
+	var batch []ledger.Entry
+	for i := range items {
+		it := &items[i]
+		if it.kind == dsh.FrameSubscribed {
+			t.subscribed(epoch, it)
+			continue
+		}
+		if it.kind == dsh.FrameEvent && !t.follows(epoch, it) {
+			continue // a hole: the session's history is read in the next round, and has this event
+		}
+		batch = append(batch, it.entry)
+	}
+	return t.append(ctx, epoch, batch)
+}
+
+// subscribed compares the last seq of a session with what is covered.
+func (t *Task) subscribed(epoch int, it *item) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[it.session]
+	if t.epoch != epoch || s == nil {
+		return
+	}
+	if !s.covered || it.seq >= s.next {
+		s.need = true
+	}
+}
+
+// follows decides whether an event continues what is covered of its session, and completes its entry. An event that
+// does not continue it is left to the history.
+func (t *Task) follows(epoch int, it *item) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[it.session]
+	if t.epoch != epoch || s == nil {
+		return false
+	}
+	switch {
+	case s.covered && it.seq < s.next:
+		return false // read from the history already
+	case s.covered && it.from <= s.next:
+		it.entry.From = s.lo
+	case !s.covered && it.from == 0:
+		s.covered, s.lo = true, 0 // a session seen from its first event on
+	default:
+		s.need = true
+		return false
+	}
+	s.next = it.seq + 1
+	return true
+}
+
+// append writes a batch to the ledger. When it fails, the sessions whose events were in it are read again, and the
+// rest is kept for another try.
+func (t *Task) append(ctx context.Context, epoch int, batch []ledger.Entry) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	done, err := t.ledger.Append(ctx, batch)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		for _, e := range batch {
+			if e.Type != ledger.TypeEvent && e.Type != ledger.TypeGap {
+				t.unsent = append(t.unsent, e)
+			} else if s := t.sessions[e.SourceSessionID]; s != nil && t.epoch == epoch {
+				s.need, s.covered = true, false
+			}
+		}
+		var hole *ledger.NotContiguousError
+		if errors.As(err, &hole) {
+			return nil // another process had less than this one thought; the history will tell
+		}
+		return err
+	}
+	if done.Compaction != nil {
+		t.log.Warn("the ledger could not be compacted", "err", done.Compaction)
+	}
+	if done.Moved {
+		t.notify()
+	}
+	return nil
+}
+
+// resend tries the entries again whose append failed.
+func (t *Task) resend(ctx context.Context) error {
+	t.mu.Lock()
+	batch := t.unsent
+	t.unsent = nil
+	epoch := t.epoch
+	t.mu.Unlock()
+	return t.append(ctx, epoch, batch)
+}

@@ -1,0 +1,59 @@
+package mux
+
+import (
+	"context"
+	"time"
+
+	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/ledger"
+)
+
+// recordTimeout bounds how long the outcome of a write is tried to be recorded after the caller is gone.
+const recordTimeout = 10 * time.Second
+
+// Prompt hands a message to the task's session, once. It is recorded before and after, so that the message can be told
+// from those of others and a task that waits for it is not mistaken for one that is done. The error is the host's
+// (see [dsh.Kind]: with OutcomeUnknown the host may have it), or the disk's when nothing was sent.
+//
+// fingerprint is the digest of the caller's arguments when the caller may repeat the call, and empty otherwise.
+func (t *Task) Prompt(ctx context.Context, req dsh.PromptRequest, fingerprint string) error {
+	root := source{id: t.Root, origin: ledger.OriginRoot}
+	issued := func(outcome string) []ledger.Entry {
+		return []ledger.Entry{record(ledger.TypePromptIssued, root, ledger.Coordination{RequestID: req.RPCID, Mode: string(req.Mode), Outcome: outcome, Fingerprint: fingerprint})}
+	}
+	if _, err := t.ledger.Append(ctx, issued(ledger.PromptSending)); err != nil {
+		return err
+	}
+	err := t.m.opts.Host.Prompt(ctx, req)
+	result := ledger.PromptAccepted
+	switch dsh.KindOf(err) {
+	case 0:
+		if err != nil {
+			result = ledger.PromptUnknown
+		}
+	case dsh.NotSent, dsh.Refused, dsh.Incompatible:
+		result = ledger.PromptRefused
+	default:
+		result = ledger.PromptUnknown
+	}
+	// The caller may be gone; what it did has to be on record all the same.
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	if appendErr := t.append(after, t.currentEpoch(), issued(result)); appendErr != nil {
+		// The entry is kept and written as soon as the disk takes it.
+		t.log.Warn("the outcome of a prompt is not recorded yet", "err", appendErr)
+		t.wake()
+	}
+	return err
+}
+
+func (t *Task) currentEpoch() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.epoch
+}
+
+// Cancel aborts the root's running turn, once. Queued messages stay queued.
+func (t *Task) Cancel(ctx context.Context) error {
+	return t.m.opts.Host.Cancel(ctx, t.Root)
+}
