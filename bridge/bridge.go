@@ -103,7 +103,7 @@ func (b *Bridge) open(taskID string) (tasks.Task, *mux.Task, error) {
 		return tasks.Task{}, nil, err
 	}
 	task, err := b.tasks.Load(taskID)
-	if errors.Is(err, errNotExist) {
+	if errors.Is(err, tasks.ErrNotFound) {
 		return tasks.Task{}, nil, &Error{Code: CodeTaskNotFound, Message: "there is no task " + taskID + " in this bridge's home", Hint: "dsh_list lists the tasks."}
 	}
 	if err != nil {

@@ -74,7 +74,7 @@ func (a *delegateArgs) check(b *Bridge) error {
 	}
 	cwd, err := claims.Canonical(a.Cwd)
 	if err != nil {
-		return &Error{Code: CodeInvalidArgument, Message: "cwd: " + err.Error()}
+		return &Error{Code: CodeInvalidArgument, Message: err.Error()}
 	}
 	a.Cwd = cwd
 	if utf8.RuneCountInString(a.Title) > maxTitle {
@@ -137,6 +137,9 @@ func (b *Bridge) delegate(ctx context.Context, raw json.RawMessage) (any, error)
 		return nil, err
 	}
 	launch.answer.Cursor = snap.Cursor
+	if launch.answer.waited != nil {
+		launch.answer.Cursor = launch.answer.NextCursor
+	}
 	return launch.answer, b.settled(launch.watched)
 }
 

@@ -52,7 +52,7 @@ type digest struct {
 	Seq       *int64 `json:"seq,omitempty"`
 
 	Turn int `json:"turn,omitempty"`
-	// From says who wrote a user message: bridge (this home), person, goal, or plugin:NAME.
+	// From says who wrote a user message: bridge (this home), person, agent (to its subagent), goal, or plugin:NAME.
 	From  string `json:"from,omitempty"`
 	Text  string `json:"text,omitempty"`
 	Chars int    `json:"chars,omitempty"` // the full length of a text that was cut
@@ -98,7 +98,7 @@ func (r *reader) digest(rec ledger.Record, lim limits) digest {
 	if rec.Type == ledger.TypeEvent {
 		d.Type = c.Event
 		ev, ok := r.events[rec.SourceSessionID][*rec.SourceSeq]
-		d.event(c, ev, ok, lim)
+		d.event(rec, ev, ok, lim)
 		return d
 	}
 	d.RequestID, d.ApprovalID, d.Outcome, d.Mode, d.Jobs = c.RequestID, c.ApprovalID, c.Outcome, c.Mode, c.Jobs
@@ -109,7 +109,8 @@ func (r *reader) digest(rec ledger.Record, lim limits) digest {
 }
 
 // event fills in what an event says. Without its content only what the ledger holds of it is left.
-func (d *digest) event(c *ledger.Coordination, ev dsh.Event, content bool, lim limits) {
+func (d *digest) event(rec ledger.Record, ev dsh.Event, content bool, lim limits) {
+	c := &rec.Coordination
 	switch c.Event {
 	case "turn/start":
 		d.Turn = c.Turn
@@ -123,7 +124,7 @@ func (d *digest) event(c *ledger.Coordination, ev dsh.Event, content bool, lim l
 	case "subagent/descriptor":
 		d.Mode = c.Mode
 	case "user/message":
-		d.From = author(c, "")
+		d.From = author(rec, "")
 	}
 	if !content {
 		return
@@ -131,7 +132,7 @@ func (d *digest) event(c *ledger.Coordination, ev dsh.Event, content bool, lim l
 	switch c.Event {
 	case "user/message":
 		m := dsh.UserMessageOf(ev)
-		d.From = author(c, m.Plugin)
+		d.From = author(rec, m.Plugin)
 		limit := lim.message
 		if c.SourceKind != "user" {
 			limit = lim.host
@@ -166,11 +167,14 @@ func (d *digest) event(c *ledger.Coordination, ev dsh.Event, content bool, lim l
 	}
 }
 
-// author tells whose words a user message holds: only "person" and "bridge" are somebody's.
-func author(c *ledger.Coordination, plugin string) string {
+// author tells whose words a user message holds: only those of "person" and "bridge" come from outside the host.
+func author(rec ledger.Record, plugin string) string {
+	c := &rec.Coordination
 	switch {
 	case c.Bridge:
 		return "bridge"
+	case c.SourceKind == "user" && rec.Origin == ledger.OriginSubagent && c.RequestID == "":
+		return "agent" // the one that started the subagent
 	case c.SourceKind == "user":
 		return "person"
 	case c.SourceKind == "plugin" && plugin != "":

@@ -11,8 +11,6 @@ import (
 	"dsh-agentlink/ledger"
 )
 
-var errNotExist = fs.ErrNotExist
-
 // homeDisk lets a ledger reach its files through the home, with the home's care about symlinks and permissions.
 type homeDisk struct{ home *home.Home }
 

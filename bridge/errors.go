@@ -134,6 +134,9 @@ func fromHost(err *dsh.Error, hostURL string) *Error {
 		return &Error{Code: CodeHostIncompatible, Message: err.Message,
 			Hint: "This bridge speaks to DSH " + dsh.SpokenVersions + ". Start such a host, or point DSH_HOST_URL at one."}
 	case dsh.OutcomeUnknown:
+		if err.Method == dsh.MethodEvents {
+			return &Error{Code: CodeHostUnreachable, Message: "the connection to the DSH host at " + hostURL + " is lost", Hint: startHint(hostURL)}
+		}
 		return (&Error{Code: CodeHostUnreachable, Message: fmt.Sprintf("the connection broke during %s: whether the host did it is not known", err.Method),
 			Hint: "Call dsh_status before you repeat anything."}).with("outcome", "unknown")
 	case dsh.Refused:

@@ -31,7 +31,7 @@ type followupAnswer struct {
 	Repeated bool   `json:"repeated,omitempty"`
 	Mode     string `json:"mode"`
 	Model    string `json:"model,omitempty"`
-	Routable bool   `json:"routable"`
+	Routable *bool  `json:"routable,omitempty"`
 	Cursor   int64  `json:"cursor"`
 	*waited
 }
@@ -104,6 +104,9 @@ func (b *Bridge) followup(ctx context.Context, raw json.RawMessage) (any, error)
 		return nil, err
 	}
 	answer.Cursor = snap.Cursor
+	if answer.waited != nil {
+		answer.Cursor = answer.NextCursor
+	}
 	return answer, b.settled(t)
 }
 
@@ -134,7 +137,7 @@ func (b *Bridge) sendFollowup(ctx context.Context, task tasks.Task, t *mux.Task,
 	if err != nil {
 		return err
 	}
-	answer.Model, answer.Routable = models.Model, models.Routable
+	answer.Model, answer.Routable = models.Model, &models.Routable
 	if !models.Routable {
 		return &Error{Code: CodeModelUnroutable, Message: fmt.Sprintf("the host cannot reach %s (%s); nothing was sent", models.Model, models.Provider), Hint: routeHint}
 	}

@@ -221,6 +221,9 @@ func (b *Bridge) launchOf(task tasks.Task, t *mux.Task) (*launchView, error) {
 	return &launchView{Stage: task.Stage, PromptSent: task.PromptSent, Next: incompleteError(task, "").Hint}, nil
 }
 
+// stateRunning is the state of a subagent whose turn is open.
+const stateRunning = "running"
+
 func (b *Bridge) subagentsOf(t *mux.Task, snap mux.Snapshot) []subagentView {
 	var list []subagentView
 	for _, s := range snap.Subagents {
@@ -230,7 +233,7 @@ func (b *Bridge) subagentsOf(t *mux.Task, snap mux.Snapshot) []subagentView {
 		}
 		switch {
 		case s.Turn.Open():
-			view.State = "running"
+			view.State = stateRunning
 		case s.Turn.Number == 0:
 			view.State = "starting"
 		}

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"dsh-agentlink/ledger"
@@ -66,6 +67,7 @@ type waited struct {
 	FinalMessage       *message         `json:"finalMessage,omitempty"`
 	Failure            *failure         `json:"failure,omitempty"`
 	Jobs               []job            `json:"jobs,omitempty"`
+	Subagents          []subagentView   `json:"subagents,omitempty"` // the running ones
 	ContentUnavailable string           `json:"contentUnavailable,omitempty"`
 	Fault              string           `json:"fault,omitempty"`
 }
@@ -129,7 +131,7 @@ func (b *Bridge) waitFor(ctx context.Context, t *mux.Task, args waitArgs) *waite
 		if err != nil {
 			return b.tell(ctx, t, snap, reasonAvailability, err)
 		}
-		if reason := wakes(first, snap, since, args.Until); reason != "" {
+		if reason := wakes(first, snap, since, args.SinceCursor != nil, args.Until); reason != "" {
 			return b.tell(ctx, t, snap, reason, nil)
 		}
 		select {
@@ -144,14 +146,18 @@ func (b *Bridge) waitFor(ctx context.Context, t *mux.Task, args waitArgs) *waite
 	}
 }
 
-// wakes says why a caller that saw the task as first, and its records up to since, is to be woken now.
-func wakes(first, snap mux.Snapshot, since int64, until string) string {
+// wakes says why a caller that saw the task as first, and its records up to since, is to be woken now. What the caller
+// has seen already does not wake it again, unless nothing more will come: a task that is done answers at once, one whose
+// jobs or subagents will start another turn is waited for.
+func wakes(first, snap mux.Snapshot, since int64, seen bool, until string) string {
+	asked := slices.ContainsFunc(snap.Requests, func(r mux.Request) bool { return !seen || r.Cursor > since })
+	ended := snap.Execution.Terminal() && (!seen || snap.Turn.EndCursor > since || !goesOn(snap))
 	switch {
 	case snap.Availability != mux.Connected || snap.Availability != first.Availability:
 		return reasonAvailability
-	case len(snap.Requests) > 0:
+	case asked:
 		return reasonAttention
-	case snap.Execution.Terminal():
+	case ended:
 		return reasonTerminal
 	case until == untilChange && (snap.Cursor > since || snap.Execution != first.Execution):
 		return reasonProgress
@@ -159,9 +165,19 @@ func wakes(first, snap mux.Snapshot, since int64, until string) string {
 	return ""
 }
 
+// goesOn reports whether something runs that will start another turn of the root by itself.
+func goesOn(snap mux.Snapshot) bool {
+	return len(jobsOf(snap.Jobs)) > 0 || slices.ContainsFunc(snap.Subagents, func(s mux.Subagent) bool { return s.Turn.Open() })
+}
+
 // tell makes the answer of a wait that ends for the given reason.
 func (b *Bridge) tell(ctx context.Context, t *mux.Task, snap mux.Snapshot, reason string, fault error) *waited {
 	w := &waited{condition: conditionOf(snap), Reason: reason, TimedOut: reason == reasonTimeout, NextCursor: snap.Cursor, Jobs: jobsOf(snap.Jobs)}
+	for _, view := range b.subagentsOf(t, snap) {
+		if view.State == stateRunning {
+			w.Subagents = append(w.Subagents, view)
+		}
+	}
 	if fault == nil {
 		fault = snap.Fault
 	}

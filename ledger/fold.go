@@ -101,6 +101,7 @@ type Turn struct {
 	Ended     bool   `json:"ended,omitempty"`
 	EndedAt   int64  `json:"endedAt,omitempty"`
 	EndSeq    int64  `json:"endSeq,omitempty"` // 0 where the end was inferred and not read
+	EndCursor int64  `json:"endCursor,omitempty"`
 	Reason    string `json:"reason,omitempty"` // a Reason… constant
 }
 
@@ -284,7 +285,7 @@ func (s *State) applyEvent(r *Record) {
 	case "turn/end":
 		session.Turn.Number = max(c.Turn, session.Turn.Number, 1)
 		session.Turn.Ended, session.Turn.EndedAt, session.Turn.EndSeq = true, c.Time, *r.SourceSeq
-		session.Turn.Reason = c.Reason
+		session.Turn.EndCursor, session.Turn.Reason = r.Cursor, c.Reason
 		session.Final, session.Candidate = session.Candidate, -1
 		s.closeSession(r.SourceSessionID)
 		if r.SourceSessionID == s.Root && c.Reason != ReasonCompleted {
@@ -416,14 +417,11 @@ func (s *State) applyInterrupted(r *Record) {
 	c := &r.Coordination
 	if c.RequestID != "" {
 		s.consume(c.RequestID)
-		if root := s.Sessions[s.Root]; root != nil {
-			root.Inbox = nil
-		}
 		return
 	}
 	session := s.session(r.SourceSessionID, r.ParentSessionID, r.Origin)
 	session.Turn.Ended, session.Turn.EndedAt, session.Turn.EndSeq = true, r.ObservedAt, 0
-	session.Turn.Reason = ReasonInterrupted
+	session.Turn.EndCursor, session.Turn.Reason = r.Cursor, ReasonInterrupted
 	session.Final = session.Candidate
 	s.closeSession(r.SourceSessionID)
 }

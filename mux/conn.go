@@ -59,7 +59,7 @@ func (m *Mux) connectOnce() (connected bool, err error) {
 	var epoch int
 	tasks := m.setConn(func(c *connection) {
 		c.epoch++
-		c.open, c.ready, c.settled, c.since, c.cancel = true, false, false, time.Now(), cancel
+		c.open, c.listed, c.ready, c.settled, c.since, c.cancel = true, false, false, false, time.Now(), cancel
 		epoch = c.epoch
 		m.lineage.reset()
 	})
@@ -82,7 +82,7 @@ func (m *Mux) connectOnce() (connected bool, err error) {
 	wasReady := false
 	tasks = m.setConn(func(c *connection) {
 		wasReady = c.ready
-		c.open, c.ready, c.cancel = false, false, nil
+		c.open, c.listed, c.ready, c.cancel = false, false, false, nil
 		c.err, c.attempts = err, c.attempts+1
 	})
 	for _, t := range tasks {
@@ -125,14 +125,16 @@ func (m *Mux) sweep(ctx context.Context, epoch int, burst *burst, cancel context
 	}
 	// What came up before the list is handed to its task first, so that nothing counts as missing from the burst
 	// only because it was not sorted yet.
-	m.setConn(func(*connection) { m.lineage.update(sessions) })
-	m.resolve(epoch, sessions)
 	tasks := m.setConn(func(c *connection) {
-		c.ready, c.err, c.attempts = true, nil, c.attempts+1
+		m.lineage.update(sessions)
+		c.listed = true
 	})
+	m.resolve(epoch, sessions)
 	for _, t := range tasks {
 		t.listed(epoch)
 	}
+	// Only now, so that whoever waits for the connection finds his task at work.
+	m.setConn(func(c *connection) { c.ready, c.err, c.attempts = true, nil, c.attempts+1 })
 	m.signalClassify()
 	if !burst.quiet(ctx, m.opts.Quiet) {
 		return

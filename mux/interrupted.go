@@ -8,9 +8,9 @@ import (
 	"dsh-agentlink/ledger"
 )
 
-// checkInterrupted records that the root's turn, or a prompt that waited for one, died with the host. That is so when
-// the history, read to its end on this connection, shows it open, no frame of the session came, and the host says
-// that nothing runs in it.
+// checkInterrupted records that the root's turn, or a prompt that the host had not written down yet, died with the
+// host. That is so when the history, read to its end on this connection, shows the turn open or lacks the prompt, no
+// frame of the session came, and the host says that nothing runs in it.
 func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 	t.m.mu.Lock()
 	since := t.m.conn.since.UnixMilli()
@@ -20,7 +20,8 @@ func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 	if err := t.ledger.View(func(state *ledger.State) {
 		turnOpen = state.RootTurn().Open()
 		for id, p := range state.Prompts {
-			if p.Since < since {
+			// What lies in the session's inbox outlives the host: it is taken up with the next prompt.
+			if p.Since < since && !state.Arrived(id) {
 				waiting = append(waiting, id)
 			}
 		}

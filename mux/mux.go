@@ -60,7 +60,8 @@ type Mux struct {
 type connection struct {
 	epoch    int  // counts connections; the current one while open
 	open     bool // the stream is open
-	ready    bool // the sessions were listed on this connection
+	listed   bool // the sessions were listed on this connection
+	ready    bool // and all tasks know of it
 	attempts int  // finished attempts to connect
 	err      error
 	since    time.Time // when the stream of this epoch was opened
@@ -133,7 +134,7 @@ func (m *Mux) Track(taskID, sessionID string) *Task {
 	t := newTask(m, taskID, sessionID)
 	if m.conn.open {
 		t.epoch, t.settle = m.conn.epoch, m.conn.settled
-		if m.conn.ready {
+		if m.conn.listed {
 			t.listedOn = m.conn.epoch
 		}
 	}

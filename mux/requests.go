@@ -15,6 +15,8 @@ type Request struct {
 	SessionID string
 	// Since is when this home first saw it.
 	Since time.Time
+	// Cursor is that of the record that opened it.
+	Cursor int64
 	// Questions is set for a question, Approval for an approval. Both are nil when the host has not brought the
 	// request on the current connection: it is known, but what it says is not.
 	Questions []dsh.Question

@@ -101,7 +101,7 @@ func (t *Task) fill(snap *Snapshot, state *ledger.State) {
 		if known := t.requests[id]; known != nil {
 			r = *known
 		}
-		r.Since = time.UnixMilli(p.Since)
+		r.Since, r.Cursor = time.UnixMilli(p.Since), p.Cursor
 		snap.Requests = append(snap.Requests, r)
 	}
 	if q, ok := t.queues[t.Root]; ok {

@@ -43,6 +43,9 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
+// MethodEvents is the Method of an [Error] of the event stream.
+const MethodEvents = "events.mux"
+
 // Codes of refusals, as seen on the wire.
 const (
 	CodeSessionNotFound   = "session-not-found"
