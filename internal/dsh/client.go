@@ -3,7 +3,6 @@ package dsh
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -86,7 +85,6 @@ func newTransport(base *url.URL) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	t := &http.Transport{
-		DialContext:            (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext,
 		Protocols:              protocols,
 		IdleConnTimeout:        idleTimeout,
 		MaxIdleConnsPerHost:    maxIdleConns,

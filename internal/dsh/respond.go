@@ -3,6 +3,7 @@ package dsh
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -44,8 +45,10 @@ type approvalValue struct {
 }
 
 // Respond implements [Host].
-func (c *Client) Respond(ctx context.Context, answer Answer) (Receipt, error) {
+func (c *Client) Respond(ctx context.Context, answer Answer) (receipt Receipt, err error) {
 	const method = "respond"
+	began := time.Now()
+	defer func() { c.record(ctx, method, began, err) }()
 	result, err := answerResult(answer)
 	if err != nil {
 		return Receipt{}, err

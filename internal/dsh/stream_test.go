@@ -3,16 +3,13 @@ package dsh
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
@@ -228,85 +225,10 @@ func TestHandshakeFailures(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("no answer", func(t *testing.T) {
-		c := clientOf(t, Options{RequestTimeout: 200 * time.Millisecond}, untilClientGoes)
-		_, err := c.Subscribe(t.Context())
-		if KindOf(err) != OutcomeUnknown || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-	})
 }
 
-// A host that does not answer pings is gone, whatever its socket says.
-func TestUnansweredPingEndsTheStream(t *testing.T) {
-	gone := make(chan struct{})
-	defer close(gone)
-	c := hostOf(t, Options{}, func(context.Context, *hostStream) { <-gone })
-	c.pingEvery, c.pingWithin = time.Millisecond, 20*time.Millisecond
-	stream, err := c.Subscribe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Close()
-	if _, err := stream.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "ping") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestAnsweredPingsKeepTheStream(t *testing.T) {
-	pinged := make(chan struct{}, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-			OnPingReceived: func(context.Context, []byte) bool {
-				select {
-				case pinged <- struct{}{}:
-				default:
-				}
-				return true
-			},
-		})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.CloseNow()
-		go func() {
-			for range 5 {
-				<-pinged
-			}
-			(&hostStream{t, conn}).text(goodFrame)
-		}()
-		_, _, _ = conn.Read(context.Background())
-	}))
-	defer server.Close()
-	c := clientAt(t, server.URL, Options{})
-	c.pingEvery = time.Millisecond
-	stream := subscribe(t, c)
-	if frame, err := stream.Next(t.Context()); err != nil || frame.Seq != 7 {
-		t.Errorf("%+v, %v", frame, err)
-	}
-	stream.Close()
-}
-
-func TestCloseEndsNext(t *testing.T) {
-	stream := streamOf(t, Options{}, untilGone)
-	ended := make(chan error)
-	go func() {
-		_, err := stream.Next(context.Background())
-		ended <- err
-	}()
-	if err := stream.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Next: %v", err)
-	}
-	if err := stream.Close(); err != nil {
-		t.Errorf("a second Close: %v", err)
-	}
-}
-
-func TestContextsOfAStream(t *testing.T) {
+// The context of the opening has no say in the stream that it opened.
+func TestOpeningContextIsForTheOpening(t *testing.T) {
 	c := hostOf(t, Options{}, func(ctx context.Context, host *hostStream) {
 		host.text(goodFrame)
 		untilGone(ctx, host)
@@ -317,13 +239,8 @@ func TestContextsOfAStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stream.Close()
-	cancel() // the opening is over: it does not matter any more
+	cancel()
 	if _, err := stream.Next(t.Context()); err != nil {
 		t.Error(err)
-	}
-	reading, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(time.Millisecond, cancel)
-	if _, err := stream.Next(reading); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
 	}
 }

@@ -28,7 +28,9 @@ type clientRequest struct {
 }
 
 // call makes one unary call and returns the value of its answer. The value is valid JSON.
-func (c *Client) call(ctx context.Context, method, rpcID string, payload any) (gjson.Result, error) {
+func (c *Client) call(ctx context.Context, method, rpcID string, payload any) (value gjson.Result, err error) {
+	began := time.Now()
+	defer func() { c.record(ctx, method, began, err) }()
 	answer, err := c.post(ctx, method, clientRequest{"client-request", rpcID, method, payload})
 	if err != nil {
 		return gjson.Result{}, err
@@ -73,9 +75,6 @@ func openEnvelope(method, rpcID, answer string) (gjson.Result, error) {
 
 // post sends message to /api/<method> and reads the answer, whatever it is: JSON or not, but not more than the limit.
 func (c *Client) post(ctx context.Context, method string, message any) (answer string, err error) {
-	began := time.Now()
-	defer func() { c.record(ctx, method, began, err) }()
-
 	body, err := json.Marshal(message)
 	if err != nil {
 		return "", &Error{Kind: NotSent, Method: method, Message: "the call cannot be encoded", Err: err}

@@ -2,7 +2,11 @@ package dshtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"dsh-agentlink/internal/labmodel"
 )
@@ -21,7 +25,7 @@ func (h *Host) attach(s *session) {
 	if s.attached || h.life == nil {
 		return
 	}
-	if s.turns > 0 || s.saved != nil || s.cold {
+	if s.cold {
 		s.repair()
 		s.note(eventEndSeed, object{})
 		s.recall()
@@ -53,7 +57,7 @@ func (s *session) repair() {
 		case eventToolCall:
 			open[r.member("callId")] = r.seq
 		case eventToolResult:
-			delete(open, r.resultOf())
+			delete(open, r.member("message.source.callId"))
 		}
 	}
 	if turn == 0 {
@@ -61,7 +65,9 @@ func (s *session) repair() {
 	}
 	died := s.records[len(s.records)-1].time
 	for _, id := range sortedBySeq(open) {
-		s.add(record{kind: eventToolResult, time: died, data: interruptedResult(turn, at, id, s.lastSeq()+1)})
+		r := messageRecord(eventToolResult, interruptedResult(turn, at, id, s.lastSeq()+1), []int64{open[id]}, nil)
+		r.time = died
+		s.add(r)
 	}
 	if step != 0 {
 		s.add(record{kind: eventStepEnd, time: died, data: encode(object{"turn": turn, "step": step})})
@@ -70,18 +76,33 @@ func (s *session) repair() {
 }
 
 // interruptedResult is the data of the tool/result that stands for one that was never recorded.
-func interruptedResult(turn, step int64, id string, seq int64) json.RawMessage {
-	return encode(object{
+func interruptedResult(turn, step int64, id string, seq int64) object {
+	return object{
 		"turn": turn, "step": step,
 		"message": object{
-			"id": "interrupted-tool-result-" + id, "role": "user", "source": object{"kind": "tool", "callId": id},
+			"id": fmt.Sprintf("interrupted-tool-result-%s-%d", id, seq), "role": "user", "source": object{"kind": "tool", "callId": id},
 			"content": []object{{
 				"type": "tool-result", "toolCallId": id, "isError": true,
 				"content": textBlocks("The tool call was interrupted after it was recorded. Its outcome is unknown."),
 			}},
 		},
 		"error": object{"name": "ToolOutcomeUnknownError", "code": "TOOL_OUTCOME_UNKNOWN"},
-	})
+	}
+}
+
+// number reads a whole number of the event's data.
+func (r *record) number(name string) int64 { return gjson.GetBytes(r.data, name).Int() }
+
+// member reads a string of the event's data.
+func (r *record) member(name string) string { return gjson.GetBytes(r.data, name).String() }
+
+// resultText is the text of a tool/result event.
+func (r *record) resultText() string {
+	var b strings.Builder
+	for _, text := range gjson.GetBytes(r.data, "message.content.0.content.#.text").Array() {
+		b.WriteString(text.String())
+	}
+	return b.String()
 }
 
 func sortedBySeq(calls map[string]int64) []string {

@@ -45,12 +45,14 @@ type session struct {
 	goal            json.RawMessage
 	records         []record
 	saved           *checkpoint
-	pinned          bool // a header said that the reasoning effort is settled
-	header          bool // the log holds a request/header
-	snapshot        bool // the log holds the host's context message
+	pinned          bool   // a header said that the reasoning effort is settled
+	header          bool   // the log holds a request/header
+	snapshot        bool   // the log holds the host's context message
 	reply           string // the last words of the model in the turn that runs or ran last
 	outcome         string // kind of the end of the last turn
 	conversation    labmodel.Conversation
+
+	cold bool // the session was let go of, by a process that ended or by the end of a subagent's work
 
 	// Gone when the host's process is, or when a subagent's work is done.
 	attached bool
@@ -139,6 +141,7 @@ func (s *session) checkpoint() {
 func (s *session) goCold() {
 	s.attached, s.turn, s.jobs, s.requests, s.titleOf = false, nil, nil, 0, 0
 	s.inbox = inbox{}
+	s.cold = true
 }
 
 // emit appends an event to the log and streams it.
@@ -148,6 +151,11 @@ func (h *Host) emit(s *session, kind string, data any) int64 {
 
 // emitMessage is emit for an event that belongs to the conversation and was made of the events in sources.
 func (h *Host) emitMessage(s *session, kind string, data any, sources []int64, view any) int64 {
+	return h.publish(s, s.add(messageRecord(kind, data, sources, view)))
+}
+
+// messageRecord makes the record of an event that belongs to the conversation.
+func messageRecord(kind string, data any, sources []int64, view any) record {
 	r := record{kind: kind, data: encode(data)}
 	if len(sources) > 0 {
 		r.tail = append(append(r.tail, `,"sourceEventSeqs":`...), encode(sources)...)
@@ -157,7 +165,7 @@ func (h *Host) emitMessage(s *session, kind string, data any, sources []int64, v
 	if view != nil {
 		r.view = encode(view)
 	}
-	return h.publish(s, s.add(r))
+	return r
 }
 
 // emitView is emit for an event with a presentation.
