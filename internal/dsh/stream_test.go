@@ -204,7 +204,7 @@ func TestHandshakeFailures(t *testing.T) {
 		"403":      {status(403), Incompatible},
 		"426":      {status(426), Refused},
 		"500":      {status(500), OutcomeUnknown},
-		"redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 307) }, Incompatible},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, Incompatible},
 		"a page":   {func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("<html>")) }, Incompatible},
 	}
 	for name, test := range tests {
