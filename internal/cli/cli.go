@@ -56,7 +56,7 @@ func command(std streams) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; the commands are %s", args[0], strings.Join(names(cmd), ", "))}
+				return unknown(cmd, args[0])
 			}
 			return nil
 		},
@@ -68,6 +68,7 @@ func command(std streams) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(serveCommand(std), demoCommand(std), versionCommand(std))
+	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()
 	for _, sub := range root.Commands() {
 		if sub.Args == nil && sub.Name() != "help" {
@@ -82,6 +83,25 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.Name(), args)}
 	}
 	return nil
+}
+
+func unknown(root *cobra.Command, word string) error {
+	return usageError{fmt.Errorf("there is no command %q; the commands are %s", word, strings.Join(names(root), ", "))}
+}
+
+// helpCommand is cobra's, but for a wrong word, which is an error here as everywhere.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Explain a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 || (about == root && len(args) > 0) {
+				return unknown(root, args[0])
+			}
+			return about.Help()
+		},
+	}
 }
 
 func names(root *cobra.Command) []string {
