@@ -34,6 +34,10 @@ type Options struct {
 	HostVersion string
 	Version     string // of this bridge
 	LockTimeout time.Duration
+	// ApprovalConfirm is one of the Confirm… values; empty for ConfirmAuto.
+	ApprovalConfirm string
+	// ApprovalTimeout rejects an approval that nobody decided for so long; 0 for never.
+	ApprovalTimeout time.Duration
 	// Quiet is how long the opening burst of a connection must be silent; 0 for the default.
 	Quiet time.Duration
 	Log   *slog.Logger
@@ -50,7 +54,8 @@ type Bridge struct {
 	claims  *claims.Registry
 	now     func() time.Time
 
-	requests keyed // orders calls that carry the same requestId
+	confirmations confirmations
+	requests      keyed // orders calls that carry the same requestId
 }
 
 // New returns a Bridge that has touched neither disk nor network.
@@ -66,7 +71,7 @@ func New(opts Options) *Bridge {
 	}
 	disk := homeDisk{opts.Home}
 	b.mux = mux.New(mux.Options{
-		Host: opts.Host, Log: opts.Log, Quiet: opts.Quiet,
+		Host: opts.Host, Log: opts.Log, Quiet: opts.Quiet, ApprovalTimeout: opts.ApprovalTimeout,
 		Ledger: func(taskID, sessionID string) *ledger.Ledger {
 			dir := opts.Home.LedgerDir(taskID)
 			lock := opts.Home.Lock(dir + "/" + ledger.LockFile)

@@ -183,6 +183,8 @@ type pendingRequest struct {
 	Reason   string `json:"reason,omitempty"`
 	// Command is what the tool would run: the command of a shell tool, else the arguments as JSON.
 	Command string `json:"command,omitempty"`
+	// Answer is "unknown" when an answer went out and no receipt came back; the host will tell.
+	Answer string `json:"answer,omitempty"`
 	// Unavailable says what of the request could not be read, and why.
 	Unavailable string `json:"unavailable,omitempty"`
 }
@@ -191,12 +193,15 @@ type pendingRequest struct {
 func (b *Bridge) pending(ctx context.Context, r *reader, snap mux.Snapshot) []pendingRequest {
 	var list []pendingRequest
 	for _, req := range snap.Requests {
-		p := pendingRequest{RequestID: req.ID, Type: "question", AgeSec: max(0, int64(b.now().Sub(req.Since).Seconds()))}
+		p := pendingRequest{RequestID: req.ID, Type: typeQuestion, AgeSec: max(0, int64(b.now().Sub(req.Since).Seconds()))}
 		if req.SessionID != r.task.Root {
 			p.SessionID = req.SessionID
 		}
 		if req.IsApproval {
-			p.Type = "approval"
+			p.Type = typeApproval
+		}
+		if req.Unsure {
+			p.Answer = "unknown"
 		}
 		switch {
 		case req.Questions != nil:

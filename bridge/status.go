@@ -188,9 +188,9 @@ func (b *Bridge) fillAway(a *statusAnswer, snap mux.Snapshot, err error) {
 		a.Recovery = recoveryOffline
 	}
 	for _, req := range snap.Requests {
-		p := pendingRequest{RequestID: req.ID, Type: "question", AgeSec: int64(b.now().Sub(req.Since).Seconds()), Unavailable: "the host is away"}
+		p := pendingRequest{RequestID: req.ID, Type: typeQuestion, AgeSec: int64(b.now().Sub(req.Since).Seconds()), Unavailable: "the host is away"}
 		if req.IsApproval {
-			p.Type = "approval"
+			p.Type = typeApproval
 		}
 		a.Pending = append(a.Pending, p)
 	}

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -14,7 +15,7 @@ import (
 const Instructions = `dsh-agentlink hands whole tasks to DeepSeek Harness (DSH), a second agent with its own sandbox, and keeps you in charge.
 1. dsh_delegate {prompt, cwd}: one self-contained task for one directory; a git worktree of its own is best. Do not edit a directory that a task holds as exclusive-write.
 2. dsh_wait {taskId, sinceCursor, until:"attention"} until it returns terminal or attention; pass nextCursor on. dsh_tail shows what happened, dsh_status everything at once.
-3. A pending question or approval belongs to your user: show it whole, never decide it yourself.
+3. A pending question or approval belongs to your user: show it whole, then pass the answer on with dsh_answer_question or dsh_resolve_approval. Never decide it yourself.
 4. dsh_followup continues (mode steer: enters the running turn). dsh_cancel stops the turn, or clears the queue.
 5. A finished turn is not always the end: background jobs start new turns. Check the result yourself, then dsh_release_workspace.
 status "unknown" means that the host is away, not that the task failed. When an answer says outcome "unknown", look before you repeat. A claim coordinates bridges; it is no sandbox.`
@@ -36,13 +37,20 @@ func define(name, description string, opts ...mcp.ToolOption) mcp.Tool {
 	return mcp.NewTool(name, opts...)
 }
 
+// withUserInteraction marks a tool that a client must not call without its user.
+func withUserInteraction(t mcp.Tool) mcp.Tool {
+	t.Meta = mcp.NewMetaFromMap(map[string]any{"anthropic/requiresUserInteraction": true})
+	return t
+}
+
 // Arguments that several tools share.
 var (
-	argTaskID = mcp.WithString("taskId", mcp.Required(), mcp.Description("The task, as dsh_delegate or dsh_list gave it."), mcp.Pattern("^dsh_[0-9a-f]{12}$"))
-	argSince  = mcp.WithInteger("sinceCursor", mcp.Min(0), mcp.Description("Refuse with stale_view when anything happened behind this cursor."))
-	argRev    = mcp.WithString("expectedRevision", mcp.Description("Refuse with stale_view unless the task still has this revision (dsh_status)."))
-	argWait   = mcp.WithInteger("waitSeconds", mcp.Min(0), mcp.Max(maxWaitSeconds), mcp.DefaultNumber(0), mcp.Description("Also wait so long for the end of the turn or a pending request."))
-	argReqID  = mcp.WithString("requestId", mcp.MaxLength(maxID), mcp.Description("Makes your own retry safe: the same id and arguments get the first outcome, never a second prompt."))
+	argTaskID  = mcp.WithString("taskId", mcp.Required(), mcp.Description("The task, as dsh_delegate or dsh_list gave it."), mcp.Pattern("^dsh_[0-9a-f]{12}$"))
+	argSince   = mcp.WithInteger("sinceCursor", mcp.Min(0), mcp.Description("Refuse with stale_view when anything happened behind this cursor."))
+	argRev     = mcp.WithString("expectedRevision", mcp.Description("Refuse with stale_view unless the task still has this revision (dsh_status)."))
+	argWait    = mcp.WithInteger("waitSeconds", mcp.Min(0), mcp.Max(maxWaitSeconds), mcp.DefaultNumber(0), mcp.Description("Also wait so long for the end of the turn or a pending request."))
+	argRequest = mcp.WithString("requestId", mcp.Required(), mcp.Description("The pending request, as dsh_status or dsh_wait shows it."))
+	argReqID   = mcp.WithString("requestId", mcp.MaxLength(maxID), mcp.Description("Makes your own retry safe: the same id and arguments get the first outcome, never a second prompt."))
 )
 
 // tools is the table of everything the bridge offers.
@@ -93,6 +101,23 @@ func (b *Bridge) tools() []tool {
 			mcp.WithString("state", mcp.Enum(stateActive, stateAll), mcp.DefaultString(stateActive)),
 			mcp.WithInteger("limit", mcp.Min(1), mcp.Max(maxList), mcp.DefaultNumber(defaultList)),
 			hints("List tasks", true, false, true)), b.list},
+		{define("dsh_answer_question", "Answer a pending question of a delegated task with your user's words, or dismiss it. Every question of the batch has to be answered, in order.",
+			argTaskID, argRequest,
+			mcp.WithArray("answers", mcp.Description("One for each question, in order."), mcp.Items(map[string]any{
+				"type": "object", "additionalProperties": false, "required": []string{"id"},
+				"properties": map[string]any{
+					"id":       map[string]any{"type": "string", "description": "The question's id."},
+					"selected": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "Labels, exactly as offered; one for a single choice."},
+					"custom":   map[string]any{"type": "string", "description": "Free text: instead of a label, or beside labels where several may be chosen."},
+				}})),
+			mcp.WithBoolean("dismiss", mcp.Description("Instead of answers: tell the agent that there will be none.")),
+			argSince, argRev,
+			hints("Answer a task's question", false, true, false)), b.answerQuestion},
+		{withUserInteraction(define("dsh_resolve_approval", "Decide a pending approval of a delegated task: allow its one tool call once, or reject it. The decision is your user's; where the client can, a person is asked to confirm the exact command first.",
+			argTaskID, argRequest,
+			mcp.WithString("outcome", mcp.Required(), mcp.Enum(outcomeAllow, outcomeReject)),
+			argSince, argRev,
+			hints("Decide a task's approval", false, true, false))), b.resolveApproval},
 		{define("dsh_release_workspace", "End a task's claim on its directory once its work is accepted. The session stays; it is neither closed nor cancelled, but follow-ups are refused from then on.",
 			argTaskID, hints("Release a task's workspace", false, false, true)), b.release},
 	}
@@ -115,12 +140,16 @@ func (b *Bridge) handler(t tool) server.ToolHandlerFunc {
 				result, err = failed(&Error{Code: CodeInternal, Message: "a fault of the bridge; its log has the tool's name"}), nil
 			}
 		}()
+		ctx = withPerson(ctx, request)
 		raw, err := arguments(request)
 		if err != nil {
 			return failed(asError(err, b.hostURL)), nil
 		}
 		started := b.now()
 		answer, err := t.handle(ctx, raw)
+		if ask, ok := errors.AsType[needsInput](err); ok {
+			return ask.result, nil
+		}
 		if err != nil {
 			e := asError(err, b.hostURL)
 			log.Info("tool call failed", "code", e.Code, "ms", b.now().Sub(started).Milliseconds())

@@ -29,6 +29,8 @@ type Options struct {
 	// Quiet is how long the opening burst must have been silent before a request that it did not bring counts as
 	// withdrawn. 0 means DefaultQuiet.
 	Quiet time.Duration
+	// ApprovalTimeout is how long an approval may wait before this process rejects it; 0 means for ever.
+	ApprovalTimeout time.Duration
 }
 
 // DefaultQuiet is long against the microseconds between the frames of an opening burst, which the host sends in one

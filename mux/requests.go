@@ -23,6 +23,8 @@ type Request struct {
 	Approval  *dsh.Approval
 	// IsApproval tells the type even where the content is not known.
 	IsApproval bool
+	// Unsure is set when an answer went out and no receipt came back.
+	Unsure bool
 
 	confirmed bool // the host brought it on the current connection
 }
@@ -66,6 +68,10 @@ func (t *Task) takeFrame(frame dsh.Frame, s source) (ledger.Entry, error) {
 			return ledger.Entry{}, err
 		}
 		t.requests[frame.RPCID] = &Request{ID: frame.RPCID, SessionID: s.id, Since: time.Now(), Approval: &approval, IsApproval: true, confirmed: true}
+		if t.m.opts.ApprovalTimeout > 0 {
+			epoch, answer := t.epoch, dsh.Answer{RPCID: frame.RPCID, SessionID: s.id, Approval: &dsh.ApprovalAnswer{ApprovalID: approval.ApprovalID}}
+			t.m.spawn(func() { t.expire(epoch, answer) })
+		}
 		return record(ledger.TypeApprovalRequested, s, ledger.Coordination{RequestID: frame.RPCID, ApprovalID: id(approval.ApprovalID)}), nil
 	case dsh.FrameQuestionResolved:
 		r, err := frame.Resolution()

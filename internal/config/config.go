@@ -2,12 +2,14 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +33,10 @@ type Config struct {
 	TimeZone       string
 	RequestTimeout time.Duration
 	LockTimeout    time.Duration
+	// ApprovalConfirm is one of "auto", "required" and "off".
+	ApprovalConfirm string
+	// ApprovalTimeout is when an approval that nobody decided is rejected; 0 for never.
+	ApprovalTimeout time.Duration
 	// LogLevel is the least level that is logged; [LogOff] is above all.
 	LogLevel slog.Level
 }
@@ -71,6 +77,8 @@ func load(getenv func(string) string, systemZone func(getenv func(string) string
 		TimeZone:        e.zone("DSH_BRIDGE_TIME_ZONE"),
 		RequestTimeout:  e.duration("DSH_REQUEST_TIMEOUT_MS", defaultRequestTimeout, minRequestTimeout, maxRequestTimeout),
 		LockTimeout:     e.duration("DSH_LOCK_TIMEOUT_MS", defaultLockTimeout, minLockTimeout, maxLockTimeout),
+		ApprovalConfirm: e.choice("DSH_APPROVAL_CONFIRM", approvalConfirms),
+		ApprovalTimeout: e.duration("DSH_APPROVAL_TIMEOUT_MS", 0, minApprovalTimeout, maxApprovalTimeout),
 		LogLevel:        e.logLevel("DSH_LOG"),
 	}
 	c.HostURL = e.hostURL("DSH_HOST_URL", c.AllowRemoteHost)
@@ -110,12 +118,26 @@ func (e *environment) duration(name string, def, lo, hi time.Duration) time.Dura
 	if value == "" {
 		return def
 	}
+	unset := ""
+	if def > 0 {
+		unset = " for " + millis(def)
+	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < lo.Milliseconds() || n > hi.Milliseconds() {
-		e.wrong(name, value, "is no whole number of milliseconds in its range", "set "+bounds(lo, hi)+" or unset it for "+millis(def))
+		e.wrong(name, value, "is no whole number of milliseconds in its range", "set "+bounds(lo, hi)+" or unset it"+unset)
 		return def
 	}
 	return time.Duration(n) * time.Millisecond
+}
+
+// choice reads one of a few words; the first is the default.
+func (e *environment) choice(name string, words []string) string {
+	value := e.get(name)
+	if value == "" || slices.Contains(words, value) {
+		return cmp.Or(value, words[0])
+	}
+	e.wrong(name, value, "is none of its values", "set one of "+strings.Join(words, ", "))
+	return words[0]
 }
 
 func (e *environment) logLevel(name string) slog.Level {

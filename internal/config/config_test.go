@@ -32,12 +32,13 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		HostURL:        &url.URL{Scheme: "http", Host: "127.0.0.1:3080"},
-		BridgeHome:     "/home/someone/.dsh/agentlink",
-		TimeZone:       "Europe/Berlin",
-		RequestTimeout: 30 * time.Second,
-		LockTimeout:    5 * time.Second,
-		LogLevel:       slog.LevelInfo,
+		HostURL:         &url.URL{Scheme: "http", Host: "127.0.0.1:3080"},
+		BridgeHome:      "/home/someone/.dsh/agentlink",
+		TimeZone:        "Europe/Berlin",
+		RequestTimeout:  30 * time.Second,
+		LockTimeout:     5 * time.Second,
+		ApprovalConfirm: "auto",
+		LogLevel:        slog.LevelInfo,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -51,6 +52,8 @@ func TestEverythingSet(t *testing.T) {
 		"DSH_BRIDGE_HOME":         "~/bridge/../b",
 		"DSH_REQUEST_TIMEOUT_MS":  "600000",
 		"DSH_LOCK_TIMEOUT_MS":     "100",
+		"DSH_APPROVAL_CONFIRM":    "required",
+		"DSH_APPROVAL_TIMEOUT_MS": "60000",
 		"DSH_BRIDGE_AGENT_PRESET": "my-preset-2",
 		"DSH_BRIDGE_TIME_ZONE":    "America/Argentina/Buenos_Aires",
 		"DSH_HOST_VERSION":        "0.1.0-rc.8 (äöü)",
@@ -69,6 +72,8 @@ func TestEverythingSet(t *testing.T) {
 		TimeZone:        "America/Argentina/Buenos_Aires",
 		RequestTimeout:  10 * time.Minute,
 		LockTimeout:     100 * time.Millisecond,
+		ApprovalConfirm: "required",
+		ApprovalTimeout: time.Minute,
 		LogLevel:        LogOff,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -120,6 +125,9 @@ func TestWrongValues(t *testing.T) {
 		{"DSH_LOCK_TIMEOUT_MS", "0", "set 100 to 60000 ms"},
 		{"DSH_LOCK_TIMEOUT_MS", "-100", "unset it for 5000"},
 		{"DSH_LOCK_TIMEOUT_MS", "60001", "whole number"},
+		{"DSH_APPROVAL_CONFIRM", "never", "auto, required, off"},
+		{"DSH_APPROVAL_TIMEOUT_MS", "999", "unset it"},
+		{"DSH_APPROVAL_TIMEOUT_MS", "86400001", "set 1000 to 86400000 ms"},
 		{"DSH_BRIDGE_AGENT_PRESET", "Standard", "lower-case"},
 		{"DSH_BRIDGE_AGENT_PRESET", "../standard", "lower-case"},
 		{"DSH_BRIDGE_AGENT_PRESET", strings.Repeat("a", 129), "lower-case"},

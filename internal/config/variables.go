@@ -20,6 +20,10 @@ const (
 	minLockTimeout     = 100 * time.Millisecond
 	maxLockTimeout     = time.Minute
 
+	// An approval that is rejected within a second of being asked for could never be seen; a day is for ever.
+	minApprovalTimeout = time.Second
+	maxApprovalTimeout = 24 * time.Hour
+
 	defaultLog = "info"
 
 	maxHostVersionChars = 64
@@ -41,6 +45,9 @@ var logLevels = []struct {
 	{"off", LogOff},
 }
 
+// approvalConfirms are the values of DSH_APPROVAL_CONFIRM, the default first.
+var approvalConfirms = []string{"auto", "required", "off"}
+
 // Variable describes one environment variable for help texts and documents.
 type Variable struct {
 	Name    string
@@ -57,6 +64,8 @@ var Variables = []Variable{
 	{"DSH_BRIDGE_TIME_ZONE", "the system's", "time zone that the host is told with each prompt: UTC or an IANA name such as Europe/Berlin"},
 	{"DSH_REQUEST_TIMEOUT_MS", millis(defaultRequestTimeout), "how long one call to the host may take, " + bounds(minRequestTimeout, maxRequestTimeout)},
 	{"DSH_LOCK_TIMEOUT_MS", millis(defaultLockTimeout), "how long to wait for another bridge process that holds a lock, " + bounds(minLockTimeout, maxLockTimeout)},
+	{"DSH_APPROVAL_CONFIRM", approvalConfirms[0], "whether allowing a call takes a person's word through the client: auto (where it can ask), required or off"},
+	{"DSH_APPROVAL_TIMEOUT_MS", "", "reject an approval that nobody has decided for so long, " + bounds(minApprovalTimeout, maxApprovalTimeout) + "; unset: never"},
 	{"DSH_HOST_VERSION", "", fmt.Sprintf("version of the host, for reports only: up to %d printable characters", maxHostVersionChars)},
 	{"DSH_ALLOW_REMOTE_HOST", "false", "true allows a host that is not on this machine's loopback interface"},
 	{"DSH_LOG", defaultLog, "what is logged to stderr: debug, info, warn, error or off"},

@@ -305,7 +305,12 @@ type ApprovalAnswer struct {
 // Receipt is the host's answer to an answer.
 type Receipt struct {
 	Accepted bool
-	// Reason says why it was not accepted: "not-pending" (answered, cancelled or gone meanwhile) or "bad-response"
-	// (it stays pending).
+	// Reason says why it was not accepted; empty when it was.
 	Reason string
 }
+
+// Reasons of a receipt.
+const (
+	ReasonNotPending  = "not-pending"  // answered, cancelled or gone meanwhile
+	ReasonBadResponse = "bad-response" // the answer does not fit the request, which stays pending
+)
