@@ -28,7 +28,14 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, host: dshtest.New(dshtest.Options{}), dir: t.TempDir()}
+	return newRigWith(t, func(string) dshtest.Options { return dshtest.Options{} })
+}
+
+// newRigWith lets the host's options depend on the rig's folder.
+func newRigWith(t *testing.T, options func(dir string) dshtest.Options) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir()}
+	r.host = dshtest.New(options(r.dir))
 	if err := r.host.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +55,7 @@ func (r *rig) open() *Bridge {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	client := dsh.New(u, dsh.Options{RequestTimeout: 5 * time.Second})
+	client := dsh.New(u, dsh.Options{RequestTimeout: 2 * time.Second})
 	b := New(Options{Host: client, HostURL: u.String(), Home: h, Version: "test", TimeZone: "UTC", LockTimeout: 5 * time.Second, Quiet: 50 * time.Millisecond})
 	b.Start()
 	r.t.Cleanup(func() { b.Close(); client.CloseIdle() })

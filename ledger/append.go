@@ -29,7 +29,7 @@ type Appended struct {
 
 // Append records the entries that are not in the ledger yet, in order, with one lock and one write. It fails whole: a
 // *NotContiguousError, a lock time out, damage or a disk fault leaves no entry acknowledged. The records are not
-// synced; see [Ledger.Sync].
+// synced; see [Ledger.Sync]. The ledger keeps the entries' lists, which the caller must not change afterwards.
 func (l *Ledger) Append(ctx context.Context, entries []Entry) (Appended, error) {
 	if len(entries) == 0 {
 		return Appended{}, nil
@@ -41,7 +41,7 @@ func (l *Ledger) Append(ctx context.Context, entries []Entry) (Appended, error) 
 	defer unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := l.state.Cursor
+	before := l.seen
 	if err := l.prepare(); err != nil {
 		return Appended{}, err
 	}
@@ -56,7 +56,7 @@ func (l *Ledger) Append(ctx context.Context, entries []Entry) (Appended, error) 
 		}
 	}
 	done := Appended{Added: len(ends), Moved: l.state.Cursor > before, Cursor: l.state.Cursor}
-	if l.offset > l.compactAt {
+	if l.offset > l.compactAt && len(l.marks) > 0 {
 		// Trying again at every append would cost a whole state each time.
 		l.compactAt = l.offset + l.opts.MaxBytes/keepPart
 		done.Compaction = l.compact()
@@ -88,6 +88,9 @@ func (l *Ledger) admitAll(entries []Entry) (buf []byte, ends []int64, err error)
 	now := l.opts.Now().UnixMilli()
 	for i := range entries {
 		r := entries[i].Record
+		if err := r.check(); err != nil {
+			return nil, nil, fmt.Errorf("record %d of the batch cannot be written: %w", i+1, err)
+		}
 		admitted, err := l.state.admit(&r, entries[i].From)
 		if err != nil {
 			return nil, nil, err
@@ -96,11 +99,12 @@ func (l *Ledger) admitAll(entries []Entry) (buf []byte, ends []int64, err error)
 			continue
 		}
 		r.Cursor, r.ObservedAt = l.state.Cursor+1, now
-		if err := r.check(); err != nil {
-			return nil, nil, fmt.Errorf("a %s record cannot be written: %w", r.Type, err)
-		}
+		start := len(buf)
 		if buf, err = r.encode(buf); err != nil {
-			return nil, nil, fmt.Errorf("encode a %s record: %w", r.Type, err)
+			return nil, nil, fmt.Errorf("encode record %d of the batch: %w", i+1, err)
+		}
+		if len(buf)-start > maxLine {
+			return nil, nil, fmt.Errorf("record %d of the batch has %d bytes, more than can be read", i+1, len(buf)-start)
 		}
 		l.state.apply(&r)
 		ends = append(ends, int64(len(buf)))
@@ -132,6 +136,7 @@ func (l *Ledger) write(buf []byte, ends []int64) error {
 	}
 	l.offset += int64(len(buf))
 	l.line += int64(len(ends))
+	l.seen = l.state.Cursor
 	return nil
 }
 
@@ -141,9 +146,6 @@ func (s *State) admit(r *Record, from int64) (bool, error) {
 	c := &r.Coordination
 	switch r.Type {
 	case TypeEvent:
-		if r.SourceSeq == nil {
-			return false, fmt.Errorf("an event of session %s has no seq", r.SourceSessionID)
-		}
 		watermark := s.Watermark(r.SourceSessionID)
 		if *r.SourceSeq <= watermark {
 			return false, nil
@@ -169,13 +171,12 @@ func (s *State) admit(r *Record, from int64) (bool, error) {
 	case TypeQuestionResolved, TypeWithdrawn:
 		return s.Pending[c.RequestID] != nil, nil
 	case TypeApprovalResolved:
-		for id, p := range s.Pending {
-			if p.ApprovalID == c.ApprovalID {
-				c.RequestID = id
-				return true, nil
-			}
+		ids := s.pendingApprovals(c.ApprovalID)
+		if len(ids) == 0 {
+			return false, nil
 		}
-		return false, nil
+		c.RequestID = ids[0]
+		return true, nil
 	case TypeQueue:
 		session := s.Sessions[r.SourceSessionID]
 		return session == nil || session.Queue == nil || !slices.Equal(session.Queue, c.Queue), nil
@@ -186,10 +187,13 @@ func (s *State) admit(r *Record, from int64) (bool, error) {
 		if c.RequestID != "" {
 			return s.Prompts[c.RequestID] != nil, nil
 		}
+		// The turn that was seen dead may have ended, and another begun, since.
 		session := s.Sessions[r.SourceSessionID]
-		return session != nil && session.Turn.Open(), nil
+		return session != nil && session.Turn.Open() && (c.Turn == 0 || c.Turn == session.Turn.Number), nil
 	case TypeGap:
-		return c.To > s.Watermark(r.SourceSessionID), nil
+		watermark := s.Watermark(r.SourceSessionID)
+		c.From = max(c.From, watermark+1) // another process may have recorded the beginning of it live
+		return c.To > watermark, nil
 	}
 	return true, nil
 }

@@ -22,43 +22,75 @@ type checkpointFile struct {
 	State  *State `json:"state"`
 }
 
+func (l *Ledger) checkpointPath() string { return filepath.Join(l.opts.Dir, CheckpointFile) }
+
 func osSameFile(a, b fs.FileInfo) bool { return os.SameFile(a, b) }
 
 // load reads the ledger anew: the checkpoint, if there is one, and the file's records behind it.
 func (l *Ledger) load() error {
+	l.stale = true // until everything below has worked
 	if err := l.closeFile(); err != nil {
 		return fmt.Errorf("close ledger %s: %w", l.path, err)
 	}
-	l.stale = true // until everything below has worked
-	state, err := l.readCheckpoint()
+	state, err := l.openPair()
 	if err != nil {
 		return err
 	}
-	file, err := l.opts.Disk.OpenFile(l.path)
-	if err != nil {
-		return fmt.Errorf("open ledger %s: %w", l.path, err)
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return errors.Join(fmt.Errorf("look at ledger %s: %w", l.path, err), file.Close())
-	}
-	l.file, l.info = file, info
 	l.offset, l.line, l.after, l.marks = 0, 0, 0, nil
 	l.state, l.checkpoint = state, state.Cursor
-	if err := l.readHeader(info.Size()); err != nil {
+	if err := l.readHeader(l.info.Size()); err != nil {
 		return err
 	}
 	if l.after > l.checkpoint {
 		return &DamagedError{Path: l.path, Reason: fmt.Sprintf("its records begin behind %d, but the checkpoint ends at %d", l.after, l.checkpoint)}
 	}
-	if err := l.fold(info.Size()); err != nil {
+	if err := l.fold(l.info.Size()); err != nil {
 		return err
 	}
-	if last := l.after + l.line - 1; last < l.checkpoint {
+	last := l.after + l.line - 1
+	if last < l.checkpoint {
 		return &DamagedError{Path: l.path, Reason: fmt.Sprintf("its records end at %d, before the checkpoint at %d", last, l.checkpoint)}
 	}
-	l.stale = false
+	if last < l.seen {
+		return &DamagedError{Path: l.path, Reason: fmt.Sprintf("an older file stands in its place: it ends at %d, and there was a record %d", last, l.seen)}
+	}
+	l.seen, l.stale = last, false
 	return nil
+}
+
+// pairTries bounds how often a reader is outrun by compactions, of which there is one in some ten thousand records.
+const pairTries = 10
+
+// openPair opens the file and reads the checkpoint that belongs to it. A reader holds no lock, so the file can be
+// replaced at any moment: they belong together when the file still stands in its place after the checkpoint was read.
+func (l *Ledger) openPair() (*State, error) {
+	for range pairTries {
+		file, err := l.opts.Disk.OpenFile(l.path)
+		if err != nil {
+			return nil, fmt.Errorf("open ledger %s: %w", l.path, err)
+		}
+		info, err := file.Stat()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("look at ledger %s: %w", l.path, err), file.Close())
+		}
+		state, err := l.readCheckpoint()
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		// The size counts from here: a checkpoint covers no record that was not in the file before.
+		now, err := l.opts.Disk.Stat(l.path)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("look at ledger %s: %w", l.path, err), file.Close())
+		}
+		if sameFile(now, info) {
+			l.file, l.info = file, now
+			return state, nil
+		}
+		if err := file.Close(); err != nil {
+			return nil, fmt.Errorf("close ledger %s: %w", l.path, err)
+		}
+	}
+	return nil, fmt.Errorf("open ledger %s: it was replaced %d times meanwhile", l.path, pairTries)
 }
 
 func (l *Ledger) readHeader(size int64) error {
@@ -66,7 +98,7 @@ func (l *Ledger) readHeader(size int64) error {
 	err := l.scan(0, min(size, 4096), func(raw []byte, end int64) error {
 		found = true
 		var h header
-		if err := json.Unmarshal(raw, &h); err != nil || h.Format == 0 {
+		if err := json.Unmarshal(raw, &h); err != nil || h.Format <= 0 || h.After < 0 {
 			return &DamagedError{Path: l.path, Line: 1, Reason: "this is not the first line of a ledger"}
 		}
 		if h.Format > format {
@@ -88,7 +120,7 @@ func (l *Ledger) readHeader(size int64) error {
 }
 
 func (l *Ledger) readCheckpoint() (*State, error) {
-	path := filepath.Join(l.opts.Dir, CheckpointFile)
+	path := l.checkpointPath()
 	data, err := l.opts.Disk.ReadFile(path, maxCheckpoint)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newState(l.opts.Root), nil
@@ -114,6 +146,18 @@ func (l *Ledger) readCheckpoint() (*State, error) {
 	return file.State, nil
 }
 
+// UnmarshalJSON tells fields that are missing from those that are 0, the first seq of a session.
+func (s *Session) UnmarshalJSON(data []byte) error {
+	type plain Session
+	const missing = -2
+	decoded := plain{Watermark: missing, Final: missing, Candidate: missing}
+	if err := json.Unmarshal(data, &decoded); err != nil {
+		return err
+	}
+	*s = Session(decoded)
+	return nil
+}
+
 // complete makes the maps of a decoded state usable and refuses holes in it.
 func (s *State) complete() error {
 	fresh := newState(s.Root)
@@ -129,6 +173,9 @@ func (s *State) complete() error {
 	for id, v := range s.Sessions {
 		if v == nil {
 			return fmt.Errorf("session %q is null", id)
+		}
+		if v.Watermark < -1 || v.Final < -1 || v.Candidate < -1 {
+			return fmt.Errorf("session %q is incomplete", id)
 		}
 	}
 	for id, v := range s.Pending {
@@ -177,7 +224,7 @@ func (l *Ledger) compact() error {
 	if err != nil {
 		return fmt.Errorf("encode the checkpoint of %s: %w", l.path, err)
 	}
-	path := filepath.Join(l.opts.Dir, CheckpointFile)
+	path := l.checkpointPath()
 	if err := l.opts.Disk.WriteFile(path, data); err != nil {
 		return fmt.Errorf("write checkpoint %s: %w", path, err)
 	}

@@ -1,227 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
-
-// Execution is how far a task is.
-type Execution string
-
-// The executions of a task.
-const (
-	Starting         Execution = "starting" // a prompt was accepted and its turn has not begun
-	Running          Execution = "running"
-	AwaitingApproval Execution = "awaiting_approval"
-	AwaitingInput    Execution = "awaiting_input"
-	TurnCompleted    Execution = "turn_completed"
-	Failed           Execution = "failed"
-	Canceled         Execution = "canceled"
-	Interrupted      Execution = "interrupted" // the host died inside the turn
-)
-
-// Terminal reports whether nothing goes on by itself any more, background jobs aside.
-func (e Execution) Terminal() bool {
-	switch e {
-	case TurnCompleted, Failed, Canceled, Interrupted:
-		return true
-	}
-	return false
-}
-
-// NeedsAttention reports whether the task waits for somebody's answer.
-func (e Execution) NeedsAttention() bool { return e == AwaitingApproval || e == AwaitingInput }
-
-// Reasons of a turn's end, in Coordination.Reason and Turn.Reason.
-const (
-	ReasonCompleted   = "completed"
-	ReasonAborted     = "aborted"
-	ReasonError       = "error"
-	ReasonInterrupted = "interrupted"
-	ReasonOther       = "other" // a word of a newer host; the failure's text tells it
-)
-
-// State is what the records of a task fold to. It depends on the records alone, so every process that reads the same
-// ledger holds the same state.
-type State struct {
-	// Cursor is that of the last record.
-	Cursor int64 `json:"cursor"`
-	// UpdatedAt is when the last record was written, in milliseconds since the epoch.
-	UpdatedAt int64 `json:"updatedAt,omitempty"`
-	// Root is the task's own session.
-	Root string `json:"root"`
-	// Sessions holds the root and its subagents by session id.
-	Sessions map[string]*Session `json:"sessions,omitempty"`
-	// Pending holds the requests that wait for an answer, by request id.
-	Pending map[string]*Pending `json:"pending,omitempty"`
-	// Prompts holds the prompts of this home that have not become a message yet, by request id.
-	Prompts map[string]*Prompt `json:"prompts,omitempty"`
-	// Gaps are the runs of events that could not be recovered.
-	Gaps []Gap `json:"gaps,omitempty"`
-
-	// Closed remembers requests that are no longer pending, so that a late observer of their beginning does not
-	// open them again.
-	Closed []Closed `json:"closed,omitempty"`
-	// Issued remembers the last prompts whose callers may repeat them.
-	Issued []Issued `json:"issued,omitempty"`
-	// Seen remembers the request ids of the last messages, so that a prompt recorded after its message was is not
-	// awaited.
-	Seen []string `json:"seen,omitempty"`
-}
-
-// maxRemembered bounds Closed, Issued and Seen: an observer that is later than so many requests has been disconnected long
-// since, and reconciles instead.
-const maxRemembered = 256
-
-// Session is what is known of one session of the task.
-type Session struct {
-	Parent string `json:"parent,omitempty"`
-	Origin string `json:"origin"`
-	Mode   string `json:"mode,omitempty"` // of a subagent
-	// Watermark is the seq of the last recorded event, -1 for none. Every event up to it is recorded, was a chunk,
-	// or lies in a gap.
-	Watermark int64 `json:"watermark"`
-	Turn      Turn  `json:"turn"`
-	// Final points at the last message of the ended turn that has text, -1 for none.
-	Final int64 `json:"final"`
-	// Candidate is that message while the turn runs, -1 for none.
-	Candidate int64 `json:"candidate"`
-	// Inbox is what waits in the session according to its history, by target.
-	Inbox map[string][]InboxItem `json:"inbox,omitempty"`
-	// Queue and Jobs are the last snapshots seen by anybody of this home; nil before the first.
-	Queue []QueueItem `json:"queue"`
-	Jobs  []JobState  `json:"jobs"`
-}
-
-// Turn is the last turn of a session. Number 0 means that there was none.
-type Turn struct {
-	Number    int    `json:"number,omitempty"`
-	StartedAt int64  `json:"startedAt,omitempty"` // milliseconds since the epoch, by the host's clock
-	StartSeq  int64  `json:"startSeq,omitempty"`
-	Ended     bool   `json:"ended,omitempty"`
-	EndedAt   int64  `json:"endedAt,omitempty"`
-	EndSeq    int64  `json:"endSeq,omitempty"` // 0 where the end was inferred and not read
-	EndCursor int64  `json:"endCursor,omitempty"`
-	Reason    string `json:"reason,omitempty"` // a Reason… constant
-}
-
-// Open reports whether the turn runs, as far as the records tell.
-func (t Turn) Open() bool { return t.Number > 0 && !t.Ended }
-
-// Pending is a request that waits for an answer.
-type Pending struct {
-	Type       Type   `json:"type"` // TypeQuestionRequested or TypeApprovalRequested
-	SessionID  string `json:"sessionId"`
-	ApprovalID string `json:"approvalId,omitempty"`
-	Since      int64  `json:"since"`  // ObservedAt of the record that opened it
-	Cursor     int64  `json:"cursor"` // of the record that opened it
-}
-
-// Prompt is a message handed to the host that has not shown up in the history yet.
-type Prompt struct {
-	Outcome string `json:"outcome"` // a Prompt… outcome
-	Cursor  int64  `json:"cursor"`  // of its last record
-	Since   int64  `json:"since"`   // ObservedAt of its last record
-	// Parked is set while the message lies in a queue that nothing takes from: the turn before it failed or was
-	// cancelled, and the host waits for another prompt.
-	Parked bool `json:"parked,omitempty"`
-}
-
-// Issued is a prompt whose caller may repeat it: the same fingerprint gets the first outcome.
-type Issued struct {
-	RequestID   string `json:"requestId"`
-	Fingerprint string `json:"fingerprint"`
-	Outcome     string `json:"outcome"` // a Prompt… outcome
-	Cursor      int64  `json:"cursor"`  // of the record that told the outcome
-}
-
-// Closed is a request that was pending once.
-type Closed struct {
-	RequestID  string `json:"requestId"`
-	ApprovalID string `json:"approvalId,omitempty"`
-	Withdrawn  bool   `json:"withdrawn,omitempty"`
-	Outcome    string `json:"outcome,omitempty"`
-}
-
-// Gap is a run of a session's events that the host's history no longer holds.
-type Gap struct {
-	SessionID string `json:"sessionId"`
-	From      int64  `json:"from"`
-	To        int64  `json:"to"`
-	Cursor    int64  `json:"cursor"`
-}
-
-// newState returns the state of an empty ledger.
-func newState(root string) *State {
-	return &State{Root: root, Sessions: map[string]*Session{}, Pending: map[string]*Pending{}, Prompts: map[string]*Prompt{}}
-}
-
-// Execution tells how far the task is.
-func (s *State) Execution() Execution {
-	asks := false
-	for _, p := range s.Pending {
-		if p.Type == TypeApprovalRequested {
-			return AwaitingApproval
-		}
-		asks = true
-	}
-	if asks {
-		return AwaitingInput
-	}
-	turn := s.RootTurn()
-	if turn.Open() {
-		return Running
-	}
-	for _, p := range s.Prompts {
-		if p.Outcome == PromptAccepted && !p.Parked {
-			return Starting
-		}
-	}
-	if turn.Number == 0 {
-		return Starting
-	}
-	switch turn.Reason {
-	case ReasonError, ReasonOther:
-		return Failed
-	case ReasonAborted:
-		return Canceled
-	case ReasonInterrupted:
-		return Interrupted
-	}
-	return TurnCompleted
-}
-
-// RootTurn is the last turn of the task's own session.
-func (s *State) RootTurn() Turn {
-	if root := s.Sessions[s.Root]; root != nil {
-		return root.Turn
-	}
-	return Turn{}
-}
-
-// Watermark is the seq up to which a session's events are recorded, -1 for none.
-func (s *State) Watermark(sessionID string) int64 {
-	if session := s.Sessions[sessionID]; session != nil {
-		return session.Watermark
-	}
-	return -1
-}
-
-// PendingInOrder lists the ids of the pending requests, oldest first.
-func (s *State) PendingInOrder() []string {
-	return slices.SortedFunc(maps.Keys(s.Pending), func(a, b string) int {
-		return int(s.Pending[a].Cursor - s.Pending[b].Cursor)
-	})
-}
-
-// ClosedRequest tells how a request that was pending once came to its end.
-func (s *State) ClosedRequest(requestID string) (Closed, bool) {
-	i := slices.IndexFunc(s.Closed, func(c Closed) bool { return c.RequestID == requestID })
-	if i < 0 {
-		return Closed{}, false
-	}
-	return s.Closed[i], true
-}
 
 // session returns the session's state, made on first mention.
 func (s *State) session(id, parent, origin string) *Session {
@@ -265,6 +48,12 @@ func (s *State) apply(r *Record) {
 	case TypeGap:
 		session := s.session(r.SourceSessionID, r.ParentSessionID, r.Origin)
 		session.Watermark = max(session.Watermark, c.To)
+		session.Inbox = nil // what became of it lies in the gap
+		if r.SourceSessionID == s.Root {
+			for _, p := range s.Prompts {
+				p.Taken = p.Taken || p.Outcome == PromptAccepted
+			}
+		}
 		s.Gaps = append(s.Gaps, Gap{SessionID: r.SourceSessionID, From: c.From, To: c.To, Cursor: r.Cursor})
 	}
 }
@@ -272,7 +61,11 @@ func (s *State) apply(r *Record) {
 func (s *State) applyEvent(r *Record) {
 	c := &r.Coordination
 	session := s.session(r.SourceSessionID, r.ParentSessionID, r.Origin)
-	session.Watermark = *r.SourceSeq
+	session.Watermark, session.LastEvent = *r.SourceSeq, c.Event
+	if c.Turn > session.Turn.Number && c.Event != "turn/start" {
+		// The beginning of this turn, and the end of the one before, lie in a gap.
+		session.Turn, session.Candidate = Turn{Number: c.Turn}, -1
+	}
 	switch c.Event {
 	case "turn/start":
 		session.Turn = Turn{Number: max(c.Turn, 1), StartedAt: c.Time, StartSeq: *r.SourceSeq}
@@ -288,9 +81,7 @@ func (s *State) applyEvent(r *Record) {
 		session.Turn.EndCursor, session.Turn.Reason = r.Cursor, c.Reason
 		session.Final, session.Candidate = session.Candidate, -1
 		s.closeSession(r.SourceSessionID)
-		if r.SourceSessionID == s.Root && c.Reason != ReasonCompleted {
-			s.parkQueued(session)
-		}
+		s.settlePrompts(r.SourceSessionID, c.Reason)
 	case "assistant/message":
 		if c.Text {
 			session.Candidate = *r.SourceSeq
@@ -309,27 +100,30 @@ func (s *State) applyEvent(r *Record) {
 	}
 }
 
-// splice follows the inbox of a session. A prompt that is taken out of it as canceled will never become a message.
+// splice follows the inbox of a session. What is taken out of it may be put in again, at another place or in another
+// wording; otherwise it becomes a message of the running turn, or nothing.
 func (s *State) splice(session *Session, c *Coordination) {
 	if c.Inbox == nil {
 		return
-	}
-	for _, item := range c.Inbox.Inserted {
-		if item.RequestID != "" {
-			s.issued(item.RequestID, "", PromptAccepted, s.Cursor)
-		}
 	}
 	if session.Inbox == nil {
 		session.Inbox = map[string][]InboxItem{}
 	}
 	items := session.Inbox[c.Inbox.Target]
 	start := min(max(c.Inbox.Start, 0), len(items))
-	end := min(start+max(c.Inbox.Removed, 0), len(items))
-	if c.Outcome == "canceled" {
-		for _, item := range items[start:end] {
-			if item.RequestID != "" {
-				s.consume(item.RequestID)
-			}
+	end := start + min(max(c.Inbox.Removed, 0), len(items)-start)
+	for _, item := range items[start:end] {
+		if p := s.Prompts[item.RequestID]; p != nil {
+			p.Taken = true
+		}
+	}
+	for _, item := range c.Inbox.Inserted {
+		if item.RequestID == "" {
+			continue
+		}
+		s.issued(item.RequestID, "", PromptAccepted, s.Cursor)
+		if p := s.Prompts[item.RequestID]; p != nil {
+			p.Outcome, p.Taken = PromptAccepted, false
 		}
 	}
 	items = slices.Concat(items[:start], c.Inbox.Inserted, items[end:])
@@ -340,40 +134,27 @@ func (s *State) splice(session *Session, c *Coordination) {
 	session.Inbox[c.Inbox.Target] = items
 }
 
-// parkQueued marks the prompts that lie in the root's inbox when a turn ends badly: the host takes nothing from the
-// inbox until the next prompt comes.
-func (s *State) parkQueued(root *Session) {
-	for _, items := range root.Inbox {
+// settlePrompts follows the prompts over the end of a turn of the root. Those that were taken for it and did not
+// become messages are lost. When it ended badly, the host takes nothing from the inbox until something new arrives.
+func (s *State) settlePrompts(sessionID, reason string) {
+	if sessionID != s.Root {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Prompts)) {
+		if s.Prompts[id].Taken {
+			s.consume(id)
+		}
+	}
+	if reason == ReasonCompleted {
+		return
+	}
+	for _, items := range s.Sessions[s.Root].Inbox {
 		for _, item := range items {
 			if p := s.Prompts[item.RequestID]; p != nil {
 				p.Parked = true
 			}
 		}
 	}
-}
-
-// Arrived reports whether the history shows that the host got the prompt with that request id.
-func (s *State) Arrived(requestID string) bool {
-	if slices.Contains(s.Seen, requestID) {
-		return true
-	}
-	for _, session := range s.Sessions {
-		for _, items := range session.Inbox {
-			if slices.ContainsFunc(items, func(item InboxItem) bool { return item.RequestID == requestID }) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// IssuedPrompt returns the prompt with that request id, if its caller may repeat it.
-func (s *State) IssuedPrompt(requestID string) (Issued, bool) {
-	i := slices.IndexFunc(s.Issued, func(p Issued) bool { return p.RequestID == requestID })
-	if i < 0 {
-		return Issued{}, false
-	}
-	return s.Issued[i], true
 }
 
 // issued follows the outcome of a prompt that may be repeated. What the history shows is accepted, whatever became of
@@ -392,18 +173,23 @@ func (s *State) issued(requestID, fingerprint, outcome string, cursor int64) {
 
 func (s *State) applyPrompt(r *Record) {
 	c := &r.Coordination
+	if c.RequestID == "" {
+		return
+	}
 	s.issued(c.RequestID, c.Fingerprint, c.Outcome, r.Cursor)
 	if c.Outcome == PromptRefused || slices.Contains(s.Seen, c.RequestID) {
 		delete(s.Prompts, c.RequestID)
 		return
 	}
-	s.Prompts[c.RequestID] = &Prompt{Outcome: c.Outcome, Cursor: r.Cursor, Since: r.ObservedAt}
-	if c.Outcome == PromptAccepted {
-		// The host takes parked messages up again with every new prompt.
-		for _, p := range s.Prompts {
-			p.Parked = false
+	p := &Prompt{Outcome: c.Outcome, Cursor: r.Cursor, Since: r.ObservedAt}
+	if old := s.Prompts[c.RequestID]; old != nil {
+		// The history can be ahead of the call that brought the message.
+		p.Parked, p.Taken = old.Parked, old.Taken
+		if old.Outcome == PromptAccepted {
+			p.Outcome = PromptAccepted
 		}
 	}
+	s.Prompts[c.RequestID] = p
 }
 
 // consume notes that a prompt became a message, or was taken out of the queue.
@@ -421,13 +207,17 @@ func (s *State) applyInterrupted(r *Record) {
 	}
 	session := s.session(r.SourceSessionID, r.ParentSessionID, r.Origin)
 	session.Turn.Ended, session.Turn.EndedAt, session.Turn.EndSeq = true, r.ObservedAt, 0
-	session.Turn.EndCursor, session.Turn.Reason = r.Cursor, ReasonInterrupted
+	session.Turn.EndCursor, session.Turn.Reason = r.Cursor, cmp.Or(c.Reason, ReasonInterrupted)
 	session.Final = session.Candidate
 	s.closeSession(r.SourceSessionID)
+	s.settlePrompts(r.SourceSessionID, session.Turn.Reason)
 }
 
 func (s *State) open(r *Record, t Type) {
 	c := &r.Coordination
+	if c.RequestID == "" {
+		return
+	}
 	s.Closed = slices.DeleteFunc(s.Closed, func(closed Closed) bool { return closed.RequestID == c.RequestID })
 	s.Pending[c.RequestID] = &Pending{Type: t, SessionID: r.SourceSessionID, ApprovalID: c.ApprovalID, Since: r.ObservedAt, Cursor: r.Cursor}
 }
@@ -445,19 +235,24 @@ func (s *State) closeRequest(closed Closed) {
 }
 
 func (s *State) closeApproval(approvalID, outcome string) {
-	for id, p := range s.Pending {
-		if p.ApprovalID == approvalID && approvalID != "" {
-			s.closeRequest(Closed{RequestID: id, ApprovalID: approvalID, Outcome: outcome})
-		}
+	for _, id := range s.pendingApprovals(approvalID) {
+		s.closeRequest(Closed{RequestID: id, Outcome: outcome})
 	}
+}
+
+// pendingApprovals returns the requests that an approval's id belongs to, oldest first.
+func (s *State) pendingApprovals(approvalID string) []string {
+	return slices.DeleteFunc(s.PendingInOrder(), func(id string) bool {
+		return approvalID == "" || s.Pending[id].ApprovalID != approvalID
+	})
 }
 
 // closeSession closes what a session still asked when its turn ended: the end of the turn took the asking tool call
 // with it.
 func (s *State) closeSession(sessionID string) {
-	for id, p := range s.Pending {
-		if p.SessionID == sessionID {
-			s.closeRequest(Closed{RequestID: id, Outcome: "cancelled"})
+	for _, id := range s.PendingInOrder() {
+		if s.Pending[id].SessionID == sessionID {
+			s.closeRequest(Closed{RequestID: id, Outcome: "cancelled", Withdrawn: true})
 		}
 	}
 }

@@ -1,7 +1,8 @@
 package ledger
 
 import (
-	"bytes"
+	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,7 +62,8 @@ type Ledger struct {
 	compactAt  int64       // size at which to compact
 	marks      []mark
 	state      *State
-	stale      bool // state is ahead of the disk after a failed write
+	seen       int64 // the highest cursor that this process has read or written
+	stale      bool  // state is not what the file says: a write or a load has failed
 
 	syncMu sync.Mutex
 	synced fsyncPoint // guarded by mu
@@ -79,6 +81,14 @@ type mark struct{ cursor, offset int64 }
 
 const markEvery = 64
 
+const (
+	// readBlock is how much is read of the file at a time.
+	readBlock = 64 << 10
+	// maxLine bounds a record: the longest is a queue of some ten thousand messages. It keeps a file that is not a
+	// ledger from being read into memory whole.
+	maxLine = 16 << 20
+)
+
 // header is the first line of a ledger file.
 type header struct {
 	Format int    `json:"format"`
@@ -88,8 +98,8 @@ type header struct {
 	After int64 `json:"after"`
 }
 
-// Open returns the ledger in opts.Dir and folds what is there. A ledger that does not exist yet is empty; the first
-// append makes it. Damage is not an error here: it is returned by the operations that meet it.
+// Open returns the ledger in opts.Dir without touching the disk: the first operation reads what is there. A ledger
+// that does not exist yet is empty; the first append makes it.
 func Open(opts Options) *Ledger {
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = DefaultMaxBytes
@@ -130,24 +140,32 @@ func (l *Ledger) Refresh() error {
 	return err
 }
 
-// View calls f with the state as of the last operation, which f must neither change nor keep. It fails only when a
-// write has failed and the file could not be read again since: then there is no state to vouch for.
+// View calls f with the state as of the last operation, which f must neither change nor keep. It reads the ledger only
+// when there is no state to vouch for: before the first operation, and after one that failed.
 func (l *Ledger) View(f func(*State)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stale {
-		if _, err := l.refresh(); err != nil {
-			return err
-		}
+	if err := l.vouch(); err != nil {
+		return err
 	}
 	f(l.state)
 	return nil
 }
 
-// Earliest is the cursor of the first record that can still be read.
+// vouch makes sure that the state was read from the file.
+func (l *Ledger) vouch() error {
+	if l.file != nil && !l.stale {
+		return nil
+	}
+	_, err := l.refresh()
+	return err
+}
+
+// Earliest is the cursor of the first record that can still be read, as of the last operation.
 func (l *Ledger) Earliest() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	_ = l.vouch() // whoever wants a record or the state gets the error
 	return l.after + 1
 }
 
@@ -170,7 +188,7 @@ func (l *Ledger) Read(since int64, limit int) ([]Record, error) {
 
 func (l *Ledger) readAfter(since int64, limit int) ([]Record, error) {
 	// The mark at or before the wanted record; the first record is always marked.
-	i, exact := slices.BinarySearchFunc(l.marks, since+1, func(m mark, cursor int64) int { return int(m.cursor - cursor) })
+	i, exact := slices.BinarySearchFunc(l.marks, since+1, func(m mark, cursor int64) int { return cmp.Compare(m.cursor, cursor) })
 	if !exact {
 		i--
 	}
@@ -185,8 +203,8 @@ func (l *Ledger) readAfter(since int64, limit int) ([]Record, error) {
 			return errStop
 		}
 		var r Record
-		if err := json.Unmarshal(raw, &r); err != nil {
-			return &DamagedError{Path: l.path, Reason: fmt.Sprintf("record %d changed under the reader: %v", cursor, err)}
+		if err := decodeRecord(raw, &r); err != nil || r.Cursor != cursor {
+			return &DamagedError{Path: l.path, Reason: fmt.Sprintf("record %d was changed after it was written", cursor)}
 		}
 		records = append(records, r)
 		return nil
@@ -202,37 +220,36 @@ func (l *Ledger) readAfter(since int64, limit int) ([]Record, error) {
 
 var errStop = errors.New("stop")
 
-// scan calls f for every whole line of the file between from and to, with the offset behind the line.
+// scan calls f for every whole line of the file between from and to, with the offset behind the line. f must not keep
+// the line.
 func (l *Ledger) scan(from, to int64, f func(line []byte, end int64) error) error {
-	const block = 256 << 10
-	var rest []byte
-	for at := from; at < to; {
-		buf := make([]byte, len(rest)+int(min(block, to-at)))
-		copy(buf, rest)
-		n, err := l.file.ReadAt(buf[len(rest):], at)
-		if n == 0 && errors.Is(err, io.EOF) {
-			return nil // a torn line that stood here was cut off meanwhile
-		}
-		if n == 0 && err != nil {
+	if from >= to {
+		return nil
+	}
+	r := bufio.NewReaderSize(io.NewSectionReader(l.file, from, to-from), int(min(readBlock, to-from)))
+	var long []byte // what was read of a line that is longer than a block
+	for end := from; ; {
+		line, err := r.ReadSlice('\n')
+		end += int64(len(line))
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			if long = append(long, line...); len(long) > maxLine {
+				return &DamagedError{Path: l.path, Reason: fmt.Sprintf("the line that ends behind byte %d is longer than any record", end)}
+			}
+			continue
+		case errors.Is(err, io.EOF):
+			return nil // a torn line, or one that was cut off meanwhile
+		case err != nil:
 			return fmt.Errorf("read %s: %w", l.path, err)
 		}
-		start := at - int64(len(rest))
-		buf = buf[:len(rest)+n]
-		at += int64(n)
-		for {
-			i := bytes.IndexByte(buf, '\n')
-			if i < 0 {
-				break
-			}
-			start += int64(i) + 1
-			if err := f(buf[:i], start); err != nil {
-				return err
-			}
-			buf = buf[i+1:]
+		if len(long) > 0 {
+			line = append(long, line...)
+			long = nil
 		}
-		rest = buf
+		if err := f(line[:len(line)-1], end); err != nil {
+			return err
+		}
 	}
-	return nil
 }
 
 // refresh folds the whole lines behind l.offset and returns the file's size; bytes between l.offset and the size are
@@ -241,10 +258,15 @@ func (l *Ledger) refresh() (size int64, err error) {
 	info, err := l.opts.Disk.Stat(l.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if l.file == nil && l.state.Cursor == 0 {
-			return 0, nil
+		if l.file != nil || l.seen > 0 {
+			return 0, &DamagedError{Path: l.path, Reason: fmt.Sprintf("the file is gone, its last record was %d", l.seen)}
 		}
-		return 0, &DamagedError{Path: l.path, Reason: fmt.Sprintf("the file is gone, its last record was %d", l.state.Cursor)}
+		if _, err := l.opts.Disk.Stat(l.checkpointPath()); err == nil {
+			return 0, &DamagedError{Path: l.path, Reason: "the file is gone, but there is a checkpoint of it"}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return 0, fmt.Errorf("look at the checkpoint of %s: %w", l.path, err)
+		}
+		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("look at ledger %s: %w", l.path, err)
 	}
@@ -273,11 +295,15 @@ func (l *Ledger) fold(size int64) error {
 		if r.Cursor != cursor {
 			return &DamagedError{Path: l.path, Line: l.line + 1, Reason: fmt.Sprintf("the cursor is %d, it has to be %d", r.Cursor, cursor)}
 		}
+		if cursor > l.checkpoint {
+			if mark := l.state.Watermark(r.SourceSessionID); r.SourceSeq != nil && *r.SourceSeq <= mark {
+				return &DamagedError{Path: l.path, Line: l.line + 1, Reason: fmt.Sprintf("seq %d of its session comes after seq %d", *r.SourceSeq, mark)}
+			}
+			l.state.apply(&r)
+			l.seen = max(l.seen, cursor)
+		}
 		l.place(cursor, l.offset)
 		l.offset, l.line = end, l.line+1
-		if cursor > l.checkpoint {
-			l.state.apply(&r)
-		}
 		return nil
 	})
 }
@@ -303,6 +329,13 @@ func (l *Ledger) Sync() error {
 	defer l.syncMu.Unlock()
 	for {
 		l.mu.Lock()
+		if l.stale {
+			// The records that the state has must not pass for durable because there is no file to sync.
+			if _, err := l.refresh(); err != nil {
+				l.mu.Unlock()
+				return err
+			}
+		}
 		point := fsyncPoint{l.file, l.offset}
 		done := point.file == nil || (l.synced.file == point.file && l.synced.offset >= point.offset)
 		l.mu.Unlock()

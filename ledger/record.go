@@ -41,7 +41,8 @@ const (
 	TypeRespondNotPending Type = "respond/not-pending"
 	// TypePromptIssued follows a prompt of this home; Outcome is one of the Prompt… outcomes.
 	TypePromptIssued Type = "bridge/prompt-issued"
-	// TypeTurnInterrupted notes that a turn, or a prompt that waited for one, died with the host.
+	// TypeTurnInterrupted notes that a turn, or a prompt that waited for one, came to its end without a turn/end in the
+	// history: with the host (Reason is empty), or cancelled before the model had said anything (Reason is aborted).
 	TypeTurnInterrupted Type = "bridge/turn-interrupted"
 	// TypeGap notes that the host's history no longer holds the events From to To.
 	TypeGap Type = "ledger/gap"
@@ -153,7 +154,7 @@ func (r *Record) check() error {
 		return fmt.Errorf("type is missing")
 	}
 	if (r.Type == TypeEvent) != (r.SourceSeq != nil) {
-		return fmt.Errorf("sourceSeq belongs to %s records and to no others, this one is %s", TypeEvent, r.Type)
+		return fmt.Errorf("sourceSeq belongs to %s records and to no others", TypeEvent)
 	}
 	if r.SourceSeq != nil && *r.SourceSeq < 0 {
 		return fmt.Errorf("sourceSeq %d is negative", *r.SourceSeq)

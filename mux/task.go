@@ -45,11 +45,12 @@ type Task struct {
 	retry     *backoff.ExponentialBackOff
 	fault     error // why the last work failed; nil when all is well
 	sessions  map[string]*source
-	unsent    []ledger.Entry // entries whose append failed, other than events
-	settle    bool           // the opening burst is over and has to be compared with the ledger
-	settledOn int            // the epoch for which that was done
-	missing   bool           // the host does not know the root session
-	watched   bool           // somebody of this process asked for the task or something happened in it
+	unsent    []ledger.Entry   // entries whose append failed, other than events
+	settle    bool             // the opening burst is over and has to be compared with the ledger
+	settledOn int              // the epoch for which that was done
+	missing   bool             // the host does not know the root session
+	silent    map[string]int64 // sessions that are watched for a silent end, and their watermark
+	watched   bool             // somebody of this process asked for the task or something happened in it
 
 	// What callers see.
 	requests map[string]*Request
@@ -108,7 +109,7 @@ func (t *Task) connected(epoch int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.epoch, t.active, t.settle, t.missing = epoch, false, false, false
-	t.inbox, t.inboxBytes = nil, 0
+	t.inbox, t.inboxBytes, t.silent = nil, 0, nil
 	clear(t.runs)
 	for _, s := range t.sessions {
 		s.covered, s.attached, s.need, s.gone, s.checked = false, false, false, false, false

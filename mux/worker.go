@@ -38,7 +38,10 @@ func (t *Task) step(ctx context.Context, epoch int) error {
 	if err := t.checkInterrupted(ctx, epoch); err != nil {
 		return err
 	}
-	return t.withdraw(ctx, epoch)
+	if err := t.withdraw(ctx, epoch); err != nil {
+		return err
+	}
+	return t.watchSilence(epoch)
 }
 
 // activate works out, once on every connection, which sessions have to be read.

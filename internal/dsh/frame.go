@@ -114,9 +114,8 @@ func readQuestion(o object) Question {
 			q.Options = append(q.Options, Option{Label: option.text("label"), Description: option.optText("description")})
 		})
 	}
-	// The intent is an object: {"kind":"plan-review","approve":<the label that approves>}.
 	if intent, ok := o.member("intent"); ok {
-		q.Intent = stringIn(intent.Get("kind"))
+		q.Intent = json.RawMessage(intent.Raw)
 	}
 	return q
 }

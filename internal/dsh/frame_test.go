@@ -25,7 +25,7 @@ func TestQuestionsOfAFrame(t *testing.T) {
 	want := []Question{
 		{ID: "color", Question: "Which?", Header: "Color", Options: []Option{{"red", "warm"}, {"blue", ""}}},
 		{ID: "tags", Question: "Tags?", Options: []Option{{"a", ""}}, MultiSelect: true},
-		{ID: "plan", Question: "Go?", Detail: "# Plan", Options: []Option{{"Yes", ""}, {"No", ""}}, Intent: "plan-review"},
+		{ID: "plan", Question: "Go?", Detail: "# Plan", Options: []Option{{"Yes", ""}, {"No", ""}}, Intent: json.RawMessage(`{"kind":"plan-review","approve":"Yes"}`)},
 		{ID: "free", Question: "Else?"},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -224,7 +224,8 @@ type Question struct {
 	Detail      string   `json:"detail,omitempty"`
 	Options     []Option `json:"options,omitempty"`
 	MultiSelect bool     `json:"multiSelect,omitempty"`
-	Intent      string   `json:"intent,omitempty"`
+	// Intent is the host's hint to user interfaces, an object such as {"kind":"plan-review","approve":<label>}.
+	Intent json.RawMessage `json:"intent,omitempty"`
 }
 
 // Option is one choice of a question.

@@ -37,7 +37,8 @@ func (h *Host) EmitFrame(kind string, payload any) error {
 	return nil
 }
 
-// EmitEvent appends a durable event to a session and streams it, whatever the session is doing. It returns the seq.
+// EmitEvent appends a durable event to a session and streams it, whatever the session is doing; a cold session is
+// attached first. Nothing but the log learns of the event. It returns the seq.
 func (h *Host) EmitEvent(sessionID, eventType string, data any) (int64, error) {
 	if _, err := json.Marshal(data); err != nil {
 		return 0, fmt.Errorf("dshtest: event %s: %w", eventType, err)
@@ -46,8 +47,9 @@ func (h *Host) EmitEvent(sessionID, eventType string, data any) (int64, error) {
 	defer h.mu.Unlock()
 	s := h.sessions[sessionID]
 	if s == nil {
-		return 0, fmt.Errorf("dshtest: no session %q", sessionID)
+		return 0, noSession(sessionID)
 	}
+	h.attach(s)
 	return h.emit(s, eventType, data), nil
 }
 
@@ -105,7 +107,7 @@ func (h *Host) noise(id string, n int) {
 	h.send(kindEvent, kind, newID(), append(payload, '}'))
 }
 
-// requestHeader is the data of a request/header event, with tool schemas of about that many bytes.
+// requestHeader is the data of a request/header event, with tool schemas of at least that many bytes.
 func requestHeader(reason string, defaults object, bytes int) object {
 	tools := []object{}
 	for n := 0; bytes > 0; n++ {
@@ -113,7 +115,7 @@ func requestHeader(reason string, defaults object, bytes int) object {
 		bytes -= size
 		tools = append(tools, object{
 			"name":        fmt.Sprintf("tool_%d", n),
-			"description": strings.Repeat("d", max(size-100, 1)),
+			"description": strings.Repeat("d", size),
 			"parameters":  object{"type": "object", "properties": object{}},
 		})
 	}

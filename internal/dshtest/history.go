@@ -10,6 +10,7 @@ type window struct {
 	before   int64
 	bounded  bool // before was given
 	messages int64
+	plain    bool // without the host's presentations
 }
 
 func readWindow(req *request) window {
@@ -41,9 +42,9 @@ func (h *Host) page(s *session, w window) func() json.RawMessage {
 	from := pageStart(records, w.messages)
 	var projections json.RawMessage
 	if !w.bounded {
-		projections = encode(s.projections(s.lastSeq(), s.title, s.titled, s.goal, false))
+		projections = encode(s.projections(s.lastSeq(), s.title, s.titled, s.goal))
 	}
-	return func() json.RawMessage { return encodePage(records[from:], from > 0, projections) }
+	return func() json.RawMessage { return encodePage(records[from:], from > 0, !w.plain, projections) }
 }
 
 // pageStart is where a page begins that holds the last n messages, none of them in part. A page of fewer messages
@@ -60,7 +61,7 @@ func pageStart(records []record, n int64) int64 {
 	return 0
 }
 
-func encodePage(records []record, more bool, projections json.RawMessage) json.RawMessage {
+func encodePage(records []record, more, views bool, projections json.RawMessage) json.RawMessage {
 	size := 100 + len(projections)
 	for i := range records {
 		size += len(records[i].data) + len(records[i].tail) + len(records[i].view) + 100
@@ -72,7 +73,7 @@ func encodePage(records []record, more bool, projections json.RawMessage) json.R
 		}
 		b = append(b, `{"event":`...)
 		b = records[i].appendTo(b)
-		if view := records[i].view; view != nil {
+		if view := records[i].view; views && view != nil {
 			b = append(append(b, `,"view":`...), view...)
 		}
 		b = append(b, '}')

@@ -52,6 +52,8 @@ type Preset struct {
 	Trust     string `json:"trust"`
 	IsDefault bool   `json:"isDefault"`
 	Name      string `json:"name,omitempty"`
+	// Description says what the preset is for.
+	Description string `json:"description,omitempty"`
 	// Broken says why the preset cannot be used; empty when it can.
 	Broken string `json:"broken,omitempty"`
 }
@@ -59,10 +61,10 @@ type Preset struct {
 // DefaultPresets are the presets of a freshly installed host.
 func DefaultPresets() []Preset {
 	return []Preset{
-		{ID: "standard", Trust: "system", IsDefault: true, Name: "Standard"},
-		{ID: "code", Trust: "system", Name: "Code"},
-		{ID: "minimal", Trust: "system", Name: "Minimal"},
-		{ID: "cordis", Trust: "system", Name: "Cordis"},
+		{ID: "standard", Trust: "system", IsDefault: true, Name: "Standard", Description: "The whole agent."},
+		{ID: "code", Trust: "system", Name: "Code", Description: "The whole agent, its tools as code."},
+		{ID: "minimal", Trust: "system", Name: "Minimal", Description: "A shell and an editor."},
+		{ID: "cordis", Trust: "system", Name: "Cordis", Description: "An agent to make presets with."},
 	}
 }
 

@@ -76,13 +76,13 @@ func list(h *Host, _ request) (any, *failure) {
 		}
 		updated := s.updatedAt()
 		if s.attached {
-			item["projections"] = s.projections(s.lastSeq(), s.title, s.titled, s.goal, true)
+			item["projections"] = s.projections(s.lastSeq(), s.title, s.titled, s.goal)
 		} else {
 			// A cold session is known only as it was when a turn of it last ended.
 			updated = s.createdAt
 			if c := s.saved; c != nil {
 				updated = c.updatedAt
-				item["projections"] = s.projections(c.lastSeq, c.title, c.titled, c.goal, true)
+				item["projections"] = s.projections(c.lastSeq, c.title, c.titled, c.goal)
 			}
 		}
 		item["updatedAt"] = updated
@@ -99,17 +99,14 @@ func list(h *Host, _ request) (any, *failure) {
 }
 
 // projections is the host's view of a session as of an event.
-func (s *session) projections(asOf int64, title string, titled bool, goal any, listed bool) object {
-	values := object{"title": nil, "goal": goal}
+func (s *session) projections(asOf int64, title string, titled bool, goal any) object {
+	prompted := object{"blank": s.blank(), "lastPromptAt": nil}
+	if s.promptedAt != 0 {
+		prompted["lastPromptAt"] = s.promptedAt
+	}
+	values := object{"title": nil, "goal": goal, "sessionListMetadata": prompted}
 	if titled {
 		values["title"] = title
-	}
-	if listed {
-		var prompted any
-		if s.promptedAt != 0 {
-			prompted = s.promptedAt
-		}
-		values["sessionListMetadata"] = object{"blank": s.blank(), "lastPromptAt": prompted}
 	}
 	return object{"asOfSeq": asOf, "values": values}
 }
@@ -236,8 +233,10 @@ func models(h *Host, req request) (any, *failure) {
 		efforts = append(efforts, object{"id": strings.ToLower(name), "name": name})
 	}
 	known := []object{}
-	for id, name := range map[string]string{model: "DeepSeek-V4-Flash", "deepseek-v4-pro": "DeepSeek-V4-Pro"} {
-		known = append(known, object{"id": id, "name": name, "reasoning": object{"efforts": efforts, "defaultEffort": "high"}})
+	for _, name := range []string{"DeepSeek-V4-Flash", "DeepSeek-V4-Pro"} {
+		known = append(known, object{
+			"id": strings.ToLower(name), "name": name, "reasoning": object{"efforts": efforts, "defaultEffort": "high"},
+		})
 	}
 	return object{
 		"current": current, "routable": h.routable,

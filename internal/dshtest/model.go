@@ -1,7 +1,6 @@
 package dshtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -32,8 +31,6 @@ func (f *modelFailure) passing() bool {
 func failureOf(step labmodel.Step) *modelFailure {
 	f := &modelFailure{Message: "lab", Status: step.Status}
 	switch {
-	case step.Status == 0 && step.Tool == "" && step.Say == "":
-		return &modelFailure{Message: "model returned a completed response with no content", Code: "EMPTY_RESPONSE"}
 	case step.Status == 0:
 		return nil
 	case step.Status == 400:
@@ -49,6 +46,9 @@ func failureOf(step labmodel.Step) *modelFailure {
 	}
 	return f
 }
+
+// empty is what the host makes of an answer without anything in it.
+var empty = &modelFailure{Message: "model returned a completed response with no content", Code: "EMPTY_RESPONSE"}
 
 // outcome is how a step came out.
 type outcome struct {
@@ -68,8 +68,11 @@ func (t *turn) answer(step labmodel.Step) outcome {
 	if !pause(t.ctx, time.Duration(step.HangMs)*time.Millisecond) {
 		return outcome{ending: t.stopped(), silent: true}
 	}
-	if step.Tool != "" {
+	switch {
+	case step.Tool != "":
 		return t.call(step)
+	case step.Say == "":
+		return t.fail(empty)
 	}
 	return t.say(step)
 }
@@ -262,7 +265,7 @@ func contextMessage(s *session) *message {
 
 // titleRequest is the data of a session/title-llm-request event.
 func titleRequest(seq int64, text string) object {
-	asked, _ := json.Marshal([]object{{"seq": seq, "text": text}}) // an integer and a string
+	asked := encode([]object{{"seq": seq, "text": text}})
 	ask := newMessage(textBlocks("Generate the session title from this JSON array of human messages:\n"+string(asked)),
 		object{"kind": "plugin", "plugin": "dsh-session-title-llm"})
 	return object{

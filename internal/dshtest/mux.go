@@ -30,8 +30,9 @@ const maxQueued = 256 << 20
 
 // client is one events.mux connection. Frames for it are queued without ever waiting; it writes them itself.
 type client struct {
-	conn  *websocket.Conn
-	limit int
+	conn   *websocket.Conn
+	cancel context.CancelFunc // ends the writer, also in the middle of a frame that nobody reads
+	limit  int
 
 	mu    sync.Mutex
 	queue [][]byte
@@ -63,11 +64,11 @@ func (c *client) signal() {
 	}
 }
 
-// stop lets the writer end. The client's lock is held.
+// stop ends the writer. The client's lock is held.
 func (c *client) stop() {
 	c.over = true
 	c.queue = nil
-	c.signal()
+	c.cancel()
 }
 
 // cut breaks the connection without a goodbye.
@@ -121,29 +122,12 @@ func (c *client) write(ctx context.Context) {
 
 // mux serves one events.mux connection until either side ends it.
 func (h *Host) mux(l *life, w http.ResponseWriter, r *http.Request) {
-	// The origin was checked with the other headers.
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
-	if err != nil {
-		return // Accept has answered
-	}
-	defer conn.CloseNow()
-	// CloseRead answers pings, and ends ctx when the client goes.
-	ctx := conn.CloseRead(l.ctx)
-	c := &client{conn: conn, limit: h.opts.ClientQueue, wake: make(chan struct{}, 1)}
-
-	h.mu.Lock()
-	if h.life != l {
-		h.mu.Unlock()
+	c, ctx, delay := h.admit(l, w, r)
+	if c == nil {
 		return
 	}
-	// The opening burst and the place in the stream are one: what happens from now on is queued behind it.
-	c.queue = h.burst()
-	c.signal()
-	l.clients[c] = struct{}{}
-	delay := h.faults.replay
-	h.notify()
-	h.mu.Unlock()
-
+	defer c.conn.CloseNow()
+	defer c.cancel()
 	if pause(ctx, delay) {
 		c.write(ctx)
 	}
@@ -151,6 +135,30 @@ func (h *Host) mux(l *life, w http.ResponseWriter, r *http.Request) {
 	delete(l.clients, c)
 	h.notify()
 	h.mu.Unlock()
+}
+
+// admit takes a connection up. It does so with the host's lock held, so that a client that knows itself connected
+// misses nothing of what happens from then on: what it is told first and its place in the stream are one. The
+// handshake is a few bytes into a new connection, which does not wait for the client.
+func (h *Host) admit(l *life, w http.ResponseWriter, r *http.Request) (*client, context.Context, time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.life != l {
+		cut(w)
+		return nil, nil, 0
+	}
+	// The origin was checked with the other headers.
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err != nil {
+		return nil, nil, 0 // Accept has answered
+	}
+	// CloseRead answers pings, and ends the context when the client goes.
+	ctx, cancel := context.WithCancel(conn.CloseRead(l.ctx))
+	c := &client{conn: conn, cancel: cancel, limit: h.opts.ClientQueue, queue: h.burst(), wake: make(chan struct{}, 1)}
+	c.signal()
+	l.clients[c] = struct{}{}
+	h.notify()
+	return c, ctx, h.faults.replay
 }
 
 // burst is what a new connection is told: the attached sessions, what is pending, and the queues and jobs there are.

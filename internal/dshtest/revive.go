@@ -42,7 +42,7 @@ func (s *session) repair() {
 		return
 	}
 	var turn, step, at int64
-	open := make(map[string]int64) // seq of a tool call by its id, as long as it has no result
+	var open []*record // tool calls without a result
 	for i := range s.records {
 		r := &s.records[i]
 		switch r.kind {
@@ -55,17 +55,18 @@ func (s *session) repair() {
 		case eventStepEnd:
 			step = 0
 		case eventToolCall:
-			open[r.member("callId")] = r.seq
+			open = append(open, r)
 		case eventToolResult:
-			delete(open, r.member("message.source.callId"))
+			id := r.member("message.source.callId")
+			open = slices.DeleteFunc(open, func(call *record) bool { return call.member("callId") == id })
 		}
 	}
 	if turn == 0 {
 		return
 	}
 	died := s.records[len(s.records)-1].time
-	for _, id := range sortedBySeq(open) {
-		r := messageRecord(eventToolResult, interruptedResult(turn, at, id, s.lastSeq()+1), []int64{open[id]}, nil)
+	for _, call := range slices.Clone(open) {
+		r := interruptedResult(turn, at, call, s.lastSeq()+1)
 		r.time = died
 		s.add(r)
 	}
@@ -75,19 +76,25 @@ func (s *session) repair() {
 	s.add(record{kind: eventTurnEnd, time: died, data: encode(object{"turn": turn, "reason": object{"kind": endInterrupted}})})
 }
 
-// interruptedResult is the data of the tool/result that stands for one that was never recorded.
-func interruptedResult(turn, step int64, id string, seq int64) object {
-	return object{
+// interruptedResult is the tool/result that stands for one that was never recorded.
+func interruptedResult(turn, step int64, call *record, seq int64) record {
+	const text = "The tool call was interrupted after it was recorded. Its outcome is unknown."
+	id := call.member("callId")
+	var view any
+	if call.member("name") == "bash" {
+		view = object{"for": "result", "view": console(text)}
+	}
+	return messageRecord(eventToolResult, object{
 		"turn": turn, "step": step,
 		"message": object{
-			"id": fmt.Sprintf("interrupted-tool-result-%s-%d", id, seq), "role": "user", "source": object{"kind": "tool", "callId": id},
+			"id": fmt.Sprintf("interrupted-tool-result-%s-%d", id, seq), "role": "user",
+			"source": object{"kind": "tool", "callId": id},
 			"content": []object{{
-				"type": "tool-result", "toolCallId": id, "isError": true,
-				"content": textBlocks("The tool call was interrupted after it was recorded. Its outcome is unknown."),
+				"type": "tool-result", "toolCallId": id, "isError": true, "content": textBlocks(text),
 			}},
 		},
 		"error": object{"name": "ToolOutcomeUnknownError", "code": "TOOL_OUTCOME_UNKNOWN"},
-	}
+	}, []int64{call.seq}, view)
 }
 
 // number reads a whole number of the event's data.
@@ -103,15 +110,6 @@ func (r *record) resultText() string {
 		b.WriteString(text.String())
 	}
 	return b.String()
-}
-
-func sortedBySeq(calls map[string]int64) []string {
-	ids := make([]string, 0, len(calls))
-	for id := range calls {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b string) int { return int(calls[a] - calls[b]) })
-	return ids
 }
 
 // recall rebuilds from the log what a resumed session needs to go on: its inbox and the conversation.

@@ -1,6 +1,10 @@
 package dshtest
 
-import "fmt"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
 
 // SessionSpec describes a session to seed.
 type SessionSpec struct {
@@ -80,58 +84,74 @@ func (h *Host) SeedHistory(sessionID string, n int) error {
 	return nil
 }
 
-// seed writes finished turns. What repeats is encoded once: a benchmark seeds a million events.
+// seed writes finished turns. It formats what it can instead of encoding it: a benchmark seeds a million events.
 func (s *session) seed(turns int) {
-	usageChunk := encode(object{"type": "usage", "usage": usage})
+	const (
+		seedCommand = `"{\"command\":\"echo seeded\",\"description\":\"Echo\"}"`
+		seedUsage   = `{"inputTokens":10,"outputTokens":5}`
+		seedModel   = `{"kind":"model","provider":"` + provider + `","model":"` + model + `"}`
+	)
+	add := func(kind, format string, args ...any) int64 {
+		return s.add(record{kind: kind, data: fmt.Appendf(nil, format, args...)}).seq
+	}
+	message := func(kind string, sources []int64, format string, args ...any) {
+		s.add(messageRecord(kind, json.RawMessage(fmt.Appendf(nil, format, args...)), sources, nil))
+	}
+	const perTurn = 25
+	s.records = slices.Grow(s.records, max(turns, 0)*perTurn)
 	for range turns {
 		s.turns++
 		turn := s.turns
-		text := fmt.Sprintf("prompt %d", turn)
-		m := newMessage(textBlocks(text), object{"kind": "user", "rpcId": newID()})
-		s.note(eventSpliced, splice{Target: nextTurn, Inserted: []*message{m}})
-		s.note(eventTurnStart, object{"turn": turn})
-		s.note(eventSpliced, splice{Target: nextTurn, RemovedCount: 1, Inserted: []*message{}})
-
-		at := func(step int, more object) object {
-			more["turn"], more["step"] = turn, step
-			return more
+		chunks := func(step int, chunks ...string) []int64 {
+			seqs := make([]int64, 0, len(chunks))
+			for _, chunk := range chunks {
+				seqs = append(seqs, add(eventChunk, `{"turn":%d,"step":%d,"chunk":%s}`, turn, step, chunk))
+			}
+			return seqs
 		}
-		s.note(eventStepStart, at(1, object{}))
-		s.add(messageRecord(eventUser, m, nil, nil))
-		callID := fmt.Sprintf("call_seed-%d", turn)
-		arguments := `{"command":"echo seeded","description":"Echo"}`
-		block := object{"type": "tool-call", "id": callID, "name": "bash", "arguments": arguments}
-		sources := s.seedChunks(turn, 1,
-			object{"type": "block-start", "index": 0, "blockType": "tool-call"},
-			object{"type": "tool-call-delta", "index": 0, "id": callID, "name": "bash", "argumentsDelta": arguments},
-			object{"type": "block-end", "index": 0, "block": block},
-			usageChunk,
-			object{"type": "finish", "reason": object{"kind": "tool-calls"}},
-		)
-		s.add(messageRecord(eventAssistant, at(1, object{"message": assistantMessage(block), "usage": usage}), sources, nil))
-		call := s.note(eventToolCall, at(1, object{"callId": callID, "name": "bash", "arguments": arguments})).seq
-		s.add(messageRecord(eventToolResult, at(1, object{"message": object{
-			"source":  object{"kind": "tool", "callId": callID},
-			"content": []object{{"type": "tool-result", "toolCallId": callID, "content": textBlocks("seeded\n"), "isError": false}},
-			"role":    "user", "id": newID(),
-		}}), []int64{call}, nil))
-		s.note(eventStepEnd, at(1, object{}))
+		answered := func(step int, block string, sources []int64) {
+			message(eventAssistant, sources,
+				`{"turn":%d,"step":%d,"message":{"role":"assistant","content":[%s],"source":%s,"id":"%s"},"usage":%s}`,
+				turn, step, block, seedModel, newID(), seedUsage)
+		}
+		prompt := fmt.Sprintf(`{"content":[{"type":"text","text":"prompt %d"}],"source":{"kind":"user","rpcId":"%s"},"role":"user","id":"%s"}`,
+			turn, newID(), newID())
+		add(eventSpliced, `{"target":"next-turn","start":0,"inserted":[%s]}`, prompt)
+		add(eventTurnStart, `{"turn":%d}`, turn)
+		add(eventSpliced, `{"target":"next-turn","start":0,"removedCount":1,"inserted":[]}`)
 
-		s.note(eventStepStart, at(2, object{}))
+		add(eventStepStart, `{"turn":%d,"step":1}`, turn)
+		message(eventUser, nil, "%s", prompt)
+		id := fmt.Sprintf("call_seed-%d", turn)
+		block := `{"type":"tool-call","id":"` + id + `","name":"bash","arguments":` + seedCommand + `}`
+		answered(1, block, chunks(1,
+			`{"type":"block-start","index":0,"blockType":"tool-call"}`,
+			`{"type":"tool-call-delta","index":0,"id":"`+id+`","name":"bash","argumentsDelta":`+seedCommand+`}`,
+			`{"type":"block-end","index":0,"block":`+block+`}`,
+			`{"type":"usage","usage":`+seedUsage+`}`,
+			`{"type":"finish","reason":{"kind":"tool-calls"}}`,
+		))
+		call := add(eventToolCall, `{"turn":%d,"step":1,"callId":"%s","name":"bash","arguments":%s}`, turn, id, seedCommand)
+		message(eventToolResult, []int64{call},
+			`{"turn":%d,"step":1,"message":{"source":{"kind":"tool","callId":"%s"},"content":[{"type":"tool-result","toolCallId":"%s",`+
+				`"content":[{"type":"text","text":"seeded\n"}],"isError":false}],"role":"user","id":"%s"}}`,
+			turn, id, id, newID())
+		add(eventStepEnd, `{"turn":%d,"step":1}`, turn)
+
+		add(eventStepStart, `{"turn":%d,"step":2}`, turn)
 		said := fmt.Sprintf("answer number %d", turn)
-		words := object{"type": "text", "text": said}
-		sources = s.seedChunks(turn, 2,
-			object{"type": "block-start", "index": 0, "blockType": "text"},
-			delta{Type: "text-delta", Text: "answer "},
-			delta{Type: "text-delta", Text: "number "},
-			delta{Type: "text-delta", Text: fmt.Sprint(turn)},
-			object{"type": "block-end", "index": 0, "block": words},
-			usageChunk,
-			object{"type": "finish", "reason": object{"kind": "stop"}},
-		)
-		s.add(messageRecord(eventAssistant, at(2, object{"message": assistantMessage(words), "usage": usage}), sources, nil))
-		s.note(eventStepEnd, at(2, object{}))
-		s.promptedAt = s.note(eventTurnEnd, object{"turn": turn, "reason": object{"kind": endCompleted}}).time
+		block = `{"type":"text","text":"` + said + `"}`
+		answered(2, block, chunks(2,
+			`{"type":"block-start","index":0,"blockType":"text"}`,
+			`{"type":"text-delta","index":0,"text":"answer "}`,
+			`{"type":"text-delta","index":0,"text":"number "}`,
+			fmt.Sprintf(`{"type":"text-delta","index":0,"text":"%d"}`, turn),
+			`{"type":"block-end","index":0,"block":`+block+`}`,
+			`{"type":"usage","usage":`+seedUsage+`}`,
+			`{"type":"finish","reason":{"kind":"stop"}}`,
+		))
+		add(eventStepEnd, `{"turn":%d,"step":2}`, turn)
+		add(eventTurnEnd, `{"turn":%d,"reason":{"kind":"completed"}}`, turn)
 		s.reply, s.outcome = said, endCompleted
 	}
 	if turns > 0 {
@@ -140,15 +160,7 @@ func (s *session) seed(turns int) {
 		if !s.titled {
 			s.title, s.titled = "Seeded session", true
 		}
+		s.promptedAt = now()
 		s.checkpoint()
 	}
-}
-
-// seedChunks writes the chunks of one answer and returns their seqs.
-func (s *session) seedChunks(turn, step int, chunks ...any) []int64 {
-	seqs := make([]int64, 0, len(chunks))
-	for _, chunk := range chunks {
-		seqs = append(seqs, s.note(eventChunk, object{"turn": turn, "step": step, "chunk": chunk}).seq)
-	}
-	return seqs
 }

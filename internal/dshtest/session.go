@@ -82,8 +82,10 @@ type record struct {
 	tail []byte
 	// view is the host's presentation of the event, for tool calls and results.
 	view json.RawMessage
-	// first is the seq of the oldest event of the message that this event completes; its own seq otherwise.
-	first int64
+	// first is the seq of the oldest event of the message that this event completes: its own, unless it is grouped
+	// with those that it was made of.
+	first   int64
+	grouped bool
 }
 
 // appendTo appends the record's event to b as JSON.
@@ -118,7 +120,7 @@ func (s *session) add(r record) *record {
 	if n := len(s.records); n > 0 {
 		r.time = max(r.time, s.records[n-1].time)
 	}
-	if r.first == 0 || r.first > r.seq {
+	if !r.grouped {
 		r.first = r.seq
 	}
 	s.records = append(s.records, r)
@@ -158,8 +160,15 @@ func (h *Host) emitMessage(s *session, kind string, data any, sources []int64, v
 func messageRecord(kind string, data any, sources []int64, view any) record {
 	r := record{kind: kind, data: encode(data)}
 	if len(sources) > 0 {
-		r.tail = append(append(r.tail, `,"sourceEventSeqs":`...), encode(sources)...)
-		r.first = sources[0]
+		r.tail = append(r.tail, `,"sourceEventSeqs":[`...)
+		for i, seq := range sources {
+			if i > 0 {
+				r.tail = append(r.tail, ',')
+			}
+			r.tail = strconv.AppendInt(r.tail, seq, 10)
+		}
+		r.tail = append(r.tail, ']')
+		r.first, r.grouped = sources[0], true
 	}
 	r.tail = append(r.tail, `,"surfaceOp":"append"`...)
 	if view != nil {

@@ -186,6 +186,7 @@ func (h *Host) child(req *request, modes ...string) (*session, *failure) {
 
 func subagentHistory(h *Host, req request) (any, *failure) {
 	window := readWindow(&req)
+	window.plain = true
 	s, f := h.child(&req, modeOneShot, modeContinuable)
 	if f != nil {
 		return nil, f

@@ -16,6 +16,9 @@ type object = map[string]any
 // host encodes are its own values and JSON that was parsed before; should one of a caller's values (EmitEvent) not be
 // encodable, null stands in for it.
 func encode(v any) json.RawMessage {
+	if raw, ok := v.(json.RawMessage); ok && len(raw) > 0 {
+		return raw
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -1,0 +1,6 @@
+package scenario
+
+import "slices"
+
+// scenarios is the whole list.
+var scenarios = slices.Concat(turnScenarios)
