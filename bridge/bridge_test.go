@@ -89,11 +89,11 @@ func (r *rig) try(ctx context.Context, name string, args any) (json.RawMessage, 
 			if err != nil {
 				return nil, asError(err, r.b.hostURL)
 			}
-			text, err := json.Marshal(answer)
+			text, err := encode(answer)
 			if err != nil {
 				r.t.Fatal(err)
 			}
-			return text, nil
+			return json.RawMessage(text), nil
 		}
 	}
 	r.t.Fatalf("there is no tool %s", name)

@@ -151,7 +151,7 @@ func (r *reader) loadAll(ctx context.Context, records []ledger.Record) error {
 func (a *tailAnswer) add(r *reader, shown []ledger.Record, maxBytes int) error {
 	used := 0
 	for i, rec := range shown {
-		event, err := json.Marshal(r.digest(rec, textLimits))
+		event, err := encode(r.digest(rec, textLimits))
 		if err != nil {
 			return err
 		}
@@ -160,15 +160,15 @@ func (a *tailAnswer) add(r *reader, shown []ledger.Record, maxBytes int) error {
 				a.NextCursor, a.HasMore = shown[i-1].Cursor, true
 				return nil
 			}
-			if event, err = json.Marshal(r.digest(rec, textLimits.within(maxBytes))); err != nil {
+			if event, err = encode(r.digest(rec, textLimits.within(maxBytes))); err != nil {
 				return err
 			}
 			a.NextCursor, a.HasMore = rec.Cursor, a.HasMore || len(shown) > 1
-			a.Events = append(a.Events, event)
+			a.Events = append(a.Events, json.RawMessage(event))
 			return nil
 		}
 		used += len(event) + 1
-		a.Events = append(a.Events, event)
+		a.Events = append(a.Events, json.RawMessage(event))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -155,12 +156,12 @@ func (b *Bridge) handler(t tool) server.ToolHandlerFunc {
 			log.Info("tool call failed", "code", e.Code, "ms", b.now().Sub(started).Milliseconds())
 			return failed(e), nil
 		}
-		text, err := json.Marshal(answer)
+		text, err := encode(answer)
 		if err != nil {
 			return failed(asError(err, b.hostURL)), nil
 		}
 		log.Log(ctx, slog.LevelDebug, "tool call", "bytes", len(text), "ms", b.now().Sub(started).Milliseconds())
-		return mcp.NewToolResultText(string(text)), nil
+		return mcp.NewToolResultText(text), nil
 	}
 }
 
@@ -172,9 +173,20 @@ func arguments(request mcp.CallToolRequest) (json.RawMessage, error) {
 }
 
 func failed(e *Error) *mcp.CallToolResult {
-	text, err := json.Marshal(map[string]*Error{"error": e})
+	text, err := encode(map[string]*Error{"error": e})
 	if err != nil {
-		text = []byte(`{"error":{"code":"internal","message":"the failure could not be encoded"}}`)
+		text = `{"error":{"code":"internal","message":"the failure could not be encoded"}}`
 	}
-	return mcp.NewToolResultError(string(text))
+	return mcp.NewToolResultError(text)
+}
+
+// encode makes compact JSON. No browser reads it, so &, < and > stay as they are: a caller pays for every byte.
+func encode(v any) (string, error) {
+	var s strings.Builder
+	enc := json.NewEncoder(&s)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(s.String(), "\n"), nil
 }
