@@ -6,6 +6,10 @@
 // captures in testdata are the proof. On top of that it misbehaves on demand: see [Host.DropConnections] and the other
 // methods in faults.go.
 //
+// Left out are the plugins of a real host that act by themselves: it pursues no goals, compacts no conversations, sends
+// no reminder about repeated tool calls, knows no slash commands, and keeps no projections but the title and the goal.
+// Tools do nothing on the machine, see shell.go.
+//
 // All methods of a Host may be called from any goroutine at any time.
 package dshtest
 
@@ -13,6 +17,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -153,6 +159,7 @@ func (h *Host) Start() error {
 		Handler:           &handler{host: h, life: l},
 		BaseContext:       func(net.Listener) context.Context { return l.ctx },
 		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          log.New(io.Discard, "", 0), // broken connections are this host's business
 	}
 	h.life = l
 	l.wait.Go(func() {

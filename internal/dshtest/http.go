@@ -154,6 +154,9 @@ func (r request) invalid() *failure {
 
 // refuse answers with a status and a plain text, as the carrier does.
 func refuse(w http.ResponseWriter, status int, text string) {
+	if status < 200 || status > 599 {
+		status = http.StatusInternalServerError // FailNext was given something that is no status
+	}
 	w.Header().Set("content-type", "text/plain;charset=UTF-8")
 	w.WriteHeader(status)
 	io.WriteString(w, text)

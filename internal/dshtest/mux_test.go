@@ -133,7 +133,7 @@ func TestReplayDelay(t *testing.T) {
 	}
 }
 
-// The host answers pings and cares little for what a client says.
+// The host answers pings, which is how a client notices a connection that is half open.
 func TestPing(t *testing.T) {
 	h := started(t, Options{})
 	w := watch(t, h)

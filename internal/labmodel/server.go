@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -51,6 +52,7 @@ func Serve(ctx context.Context, addr string) (*Server, error) {
 		Handler:           http.HandlerFunc(s.handle),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          log.New(io.Discard, "", 0), // a host that goes away in mid-answer is nothing to report
 	}
 	s.wait.Go(func() {
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
