@@ -250,3 +250,16 @@ func (b *Bridge) unavailable(err error) string {
 	e := asError(err, b.hostURL)
 	return fmt.Sprintf("%s: %s", e.Code, e.Message)
 }
+
+// away says why the host cannot be asked about a task; err is what the attempt to ask gave.
+func (b *Bridge) away(snap mux.Snapshot, err error) string {
+	if snap.Availability == mux.SessionNotFound {
+		err = &dsh.Error{Kind: dsh.Refused, Code: dsh.CodeSessionNotFound}
+	} else if err == nil {
+		err = b.mux.Err()
+	}
+	if err == nil { // the connection came back in between
+		err = &dsh.Error{Kind: dsh.OutcomeUnknown, Method: dsh.MethodEvents}
+	}
+	return b.unavailable(err)
+}

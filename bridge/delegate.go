@@ -57,8 +57,9 @@ type delegateAnswer struct {
 	Preset                 string         `json:"preset,omitempty"`
 	Workspace              *workspace     `json:"workspace,omitempty"`
 	WorkspaceClaimSemantic claimSemantics `json:"workspaceClaimSemantics"`
-	Cursor                 int64          `json:"cursor"`
-	Warnings               []string       `json:"warnings,omitempty"`
+	// Cursor is that before the prompt, so that all it brings about lies behind it; with waitSeconds it is nextCursor.
+	Cursor   int64    `json:"cursor"`
+	Warnings []string `json:"warnings,omitempty"`
 	*waited
 }
 
@@ -132,11 +133,6 @@ func (b *Bridge) delegate(ctx context.Context, raw json.RawMessage) (any, error)
 	if wait > 0 {
 		launch.answer.waited = b.waitFor(ctx, launch.watched, waitArgs{Until: untilAttention, TimeoutSec: wait})
 	}
-	snap, err := launch.watched.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	launch.answer.Cursor = snap.Cursor
 	if launch.answer.waited != nil {
 		launch.answer.Cursor = launch.answer.NextCursor
 	}
@@ -289,10 +285,15 @@ func (l *launch) route(ctx context.Context) error {
 }
 
 func (l *launch) prompt(ctx context.Context) error {
+	before, err := l.watched.Snapshot()
+	if err != nil {
+		return err
+	}
+	l.answer.Cursor = before.Cursor
 	if err := l.save(tasks.Prompted, tasks.SentUnknown); err != nil {
 		return err
 	}
-	err := l.watched.Prompt(ctx, dsh.PromptRequest{RPCID: l.task.PromptID, SessionID: l.task.SessionID, Mode: dsh.ModeQueue,
+	err = l.watched.Prompt(ctx, dsh.PromptRequest{RPCID: l.task.PromptID, SessionID: l.task.SessionID, Mode: dsh.ModeQueue,
 		Text: l.args.Prompt, TimeZone: l.b.opts.TimeZone}, "")
 	switch dsh.KindOf(err) {
 	case 0:
@@ -338,8 +339,12 @@ func (l *launch) arrived(ctx context.Context) (bool, error) {
 	return l.watched.Arrived(l.task.PromptID)
 }
 
-// describe fills the answer of a launch that was complete before this call.
+// describe fills the answer of a launch that was complete before this call. Its caller has seen nothing of it yet.
 func (l *launch) describe(ctx context.Context) error {
+	if err := l.watched.Ledger().Refresh(); err != nil {
+		return err
+	}
+	l.answer.Cursor = l.watched.Ledger().Earliest() - 1
 	if models, err := l.b.host.Models(ctx, l.task.SessionID); err == nil {
 		l.answer.Model, l.answer.Routable = models.Model, models.Routable
 	} else {

@@ -32,7 +32,8 @@ type followupAnswer struct {
 	Mode     string `json:"mode"`
 	Model    string `json:"model,omitempty"`
 	Routable *bool  `json:"routable,omitempty"`
-	Cursor   int64  `json:"cursor"`
+	// Cursor is that before the prompt, so that all it brings about lies behind it; with waitSeconds it is nextCursor.
+	Cursor int64 `json:"cursor"`
 	*waited
 }
 
@@ -99,11 +100,6 @@ func (b *Bridge) followup(ctx context.Context, raw json.RawMessage) (any, error)
 	if args.WaitSeconds > 0 {
 		answer.waited = b.waitFor(ctx, t, waitArgs{Until: untilAttention, TimeoutSec: args.WaitSeconds})
 	}
-	snap, err := t.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	answer.Cursor = snap.Cursor
 	if answer.waited != nil {
 		answer.Cursor = answer.NextCursor
 	}
@@ -137,6 +133,7 @@ func (b *Bridge) sendFollowup(ctx context.Context, task tasks.Task, t *mux.Task,
 	if err != nil {
 		return err
 	}
+	answer.Cursor = snap.Cursor
 	answer.Model, answer.Routable = models.Model, &models.Routable
 	if !models.Routable {
 		return &Error{Code: CodeModelUnroutable, Message: fmt.Sprintf("the host cannot reach %s (%s); nothing was sent", models.Model, models.Provider), Hint: routeHint}
@@ -170,7 +167,7 @@ func (b *Bridge) repeated(t *mux.Task, rpcID, fingerprint string, answer *follow
 		return true, (&Error{Code: CodeHostUnreachable, Message: "this prompt was sent before, and whether the host got it is still not known; it was not sent again",
 			Hint: "dsh_tail shows whether it arrived. To send it again all the same, use a new requestId."}).with("outcome", "unknown")
 	}
-	answer.Accepted, answer.Repeated = true, true
+	answer.Accepted, answer.Repeated, answer.Cursor = true, true, issued.Cursor
 	return true, nil
 }
 

@@ -175,15 +175,7 @@ func (a *statusAnswer) fill(snap mux.Snapshot) {
 // fillAway says what is known while the host cannot be asked.
 func (b *Bridge) fillAway(a *statusAnswer, snap mux.Snapshot, err error) {
 	a.LastKnown = string(snap.Execution)
-	if err == nil {
-		err = b.mux.Err()
-	}
-	switch {
-	case snap.Availability == mux.SessionNotFound:
-		a.ContentUnavailable = "session_not_found: the host does not know the task's session"
-	case err != nil:
-		a.ContentUnavailable = b.unavailable(err)
-	}
+	a.ContentUnavailable = b.away(snap, err)
 	if a.Recovery == recoveryLive {
 		a.Recovery = recoveryOffline
 	}

@@ -74,13 +74,8 @@ func (b *Bridge) tail(ctx context.Context, raw json.RawMessage) (any, error) {
 	}
 	r := b.reader(t, snap)
 	switch {
-	case snap.Availability == mux.SessionNotFound:
-		answer.ContentUnavailable = "session_not_found: the host does not know the task's session"
 	case snap.Availability != mux.Connected:
-		if hostErr == nil {
-			hostErr = b.mux.Err()
-		}
-		answer.ContentUnavailable = b.unavailable(hostErr)
+		answer.ContentUnavailable = b.away(snap, hostErr)
 	default:
 		answer.Pending = b.pending(ctx, r, snap)
 		if err := r.loadAll(ctx, shown); err != nil {

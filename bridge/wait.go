@@ -193,7 +193,7 @@ func (b *Bridge) tell(ctx context.Context, t *mux.Task, snap mux.Snapshot, reaso
 		return w
 	}
 	if snap.Availability != mux.Connected {
-		w.ContentUnavailable = b.unavailable(b.mux.Err())
+		w.ContentUnavailable = b.away(snap, nil)
 		return w
 	}
 	var err error

@@ -213,7 +213,24 @@ const task = "dsh_0123456789ab"
 
 func newFolder(tb testing.TB) *folder {
 	tb.Helper()
-	return &folder{tb: tb, dir: tb.TempDir(), disk: newDisk(), lock: make(testLock, 1)}
+	return &folder{tb: tb, dir: tempDir(tb), disk: newDisk(), lock: make(testLock, 1)}
+}
+
+// tempDir is in memory where the system has such a place: these tests replace files by the thousand, and there are
+// file systems that wait for the device each time.
+func tempDir(tb testing.TB) string {
+	tb.Helper()
+	const memory = "/dev/shm"
+	dir, err := os.MkdirTemp(memory, "ledger-test-")
+	if err != nil {
+		return tb.TempDir()
+	}
+	tb.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			tb.Error(err)
+		}
+	})
+	return dir
 }
 
 // open returns another instance on the folder.

@@ -162,9 +162,14 @@ func withdrawn(id string) step { return observe(TypeWithdrawn, Coordination{Requ
 // toJSON is how states are compared: what goes into a checkpoint is all there is.
 func toJSON(tb testing.TB, v any) string {
 	tb.Helper()
-	data, err := json.MarshalIndent(v, "", " ")
+	data, err := jsonOf(v)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return string(data)
+	return data
+}
+
+func jsonOf(v any) (string, error) {
+	data, err := json.MarshalIndent(v, "", " ")
+	return string(data), err
 }

@@ -33,9 +33,9 @@ func (m *Mux) run() {
 		}
 		if connected {
 			pause.Reset()
-			m.log.Info("connection to the host lost", "err", err)
+			m.log.Info("connection to the host lost", "err", logged(err))
 		} else {
-			m.log.Debug("no connection to the host", "err", err)
+			m.log.Debug("no connection to the host", "err", logged(err))
 		}
 		timer := time.NewTimer(pause.NextBackOff())
 		select {
@@ -51,9 +51,10 @@ func (m *Mux) run() {
 func (m *Mux) connectOnce() (connected bool, err error) {
 	ctx, cancel := context.WithCancelCause(m.ctx)
 	defer cancel(nil)
+	m.setConn(func(c *connection) { c.begun++ })
 	stream, err := m.opts.Host.Subscribe(ctx)
 	if err != nil {
-		m.setConn(func(c *connection) { c.err, c.attempts = err, c.attempts+1 })
+		m.setConn(func(c *connection) { c.err, c.ended = err, c.begun })
 		return false, err
 	}
 	var epoch int
@@ -83,7 +84,7 @@ func (m *Mux) connectOnce() (connected bool, err error) {
 	tasks = m.setConn(func(c *connection) {
 		wasReady = c.ready
 		c.open, c.listed, c.ready, c.cancel = false, false, false, nil
-		c.err, c.attempts = err, c.attempts+1
+		c.err, c.ended = err, c.begun
 	})
 	for _, t := range tasks {
 		t.disconnected()
@@ -123,18 +124,18 @@ func (m *Mux) sweep(ctx context.Context, epoch int, burst *burst, cancel context
 		cancel(err)
 		return
 	}
+	burst.seen() // however long the list took, the burst has its time from here
 	// What came up before the list is handed to its task first, so that nothing counts as missing from the burst
 	// only because it was not sorted yet.
-	tasks := m.setConn(func(c *connection) {
-		m.lineage.update(sessions)
-		c.listed = true
-	})
 	m.resolve(epoch, sessions)
+	tasks := m.setConn(func(c *connection) { c.listed = true })
 	for _, t := range tasks {
 		t.listed(epoch)
 	}
 	// Only now, so that whoever waits for the connection finds his task at work.
-	m.setConn(func(c *connection) { c.ready, c.err, c.attempts = true, nil, c.attempts+1 })
+	for _, t := range m.setConn(func(c *connection) { c.ready, c.err = true, nil }) {
+		t.announce()
+	}
 	m.signalClassify()
 	if !burst.quiet(ctx, m.opts.Quiet) {
 		return

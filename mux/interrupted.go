@@ -3,37 +3,45 @@ package mux
 import (
 	"context"
 	"slices"
+	"time"
 
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/ledger"
 )
+
+// maxSending is how long a prompt may be on its way without its outcome being recorded: longer than any call takes.
+const maxSending = time.Minute
 
 // checkInterrupted records that the root's turn, or a prompt that the host had not written down yet, died with the
 // host. That is so when the history, read to its end on this connection, shows the turn open or lacks the prompt, no
 // frame of the session came, and the host says that nothing runs in it.
 func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 	t.m.mu.Lock()
-	since := t.m.conn.since.UnixMilli()
+	since := t.m.conn.since
 	t.m.mu.Unlock()
-	var turnOpen bool
+	var turn ledger.Turn
 	var waiting []string
 	if err := t.ledger.View(func(state *ledger.State) {
-		turnOpen = state.RootTurn().Open()
+		turn = state.RootTurn()
 		for id, p := range state.Prompts {
+			before := since
+			if p.Outcome == ledger.PromptSending {
+				before = since.Add(-maxSending) // whoever sends it may be about to learn more
+			}
 			// What lies in the session's inbox outlives the host: it is taken up with the next prompt.
-			if p.Since < since && !state.Arrived(id) {
+			if p.Since < before.UnixMilli() && !state.Arrived(id) {
 				waiting = append(waiting, id)
 			}
 		}
 	}); err != nil {
 		return err
 	}
-	if !turnOpen && len(waiting) == 0 {
+	if !turn.Open() && len(waiting) == 0 {
 		return nil
 	}
 	t.mu.Lock()
 	root := *t.sessions[t.Root]
-	due := t.quietRoot(epoch) && root.covered && !root.checked
+	due := t.quietRoot(epoch)
 	t.mu.Unlock()
 	if !due {
 		return nil
@@ -43,21 +51,21 @@ func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 		return err
 	}
 	i := slices.IndexFunc(sessions, func(s dsh.Session) bool { return s.ID == t.Root })
-	if i < 0 || sessions[i].Running {
-		return nil
-	}
+	ahead := i >= 0 && sessions[i].LastSeq >= root.next
 	t.mu.Lock()
 	due = t.quietRoot(epoch)
 	if due {
-		t.sessions[t.Root].checked = true
+		s := t.sessions[t.Root]
+		s.checked, s.need = true, s.need || ahead // frames of it got lost
 	}
 	t.mu.Unlock()
-	if !due {
-		return nil // a frame came meanwhile: the session lives after all
+	if !due || i < 0 || ahead || sessions[i].Running {
+		return nil // what lives tells so sooner or later
 	}
+	slices.Sort(waiting)
 	var batch []ledger.Entry
-	if turnOpen {
-		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{}))
+	if turn.Open() {
+		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{Turn: turn.Number}))
 	}
 	for _, id := range waiting {
 		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{RequestID: id}))
@@ -65,8 +73,9 @@ func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 	return t.append(ctx, epoch, batch)
 }
 
-// quietRoot reports whether the opening burst of the connection is over and brought nothing of the root. t.mu is held.
+// quietRoot reports whether the opening burst of the connection is over and brought nothing of the root, whose history
+// has been read, and whether what that means is still to be found out. t.mu is held.
 func (t *Task) quietRoot(epoch int) bool {
 	root := t.sessions[t.Root]
-	return t.epoch == epoch && t.settle && !root.attached && !root.gone
+	return t.epoch == epoch && t.settle && root.covered && root.heard == 0 && !root.gone && !root.checked
 }

@@ -13,15 +13,17 @@ import (
 type lineage struct {
 	owner   map[string]*Task // session id -> task; nil for a session that is known to be none of ours
 	rows    map[string]dsh.Session
-	unknown map[string]*strangers // sessions that came up on the stream and are in no list yet
+	unknown map[string]*stranger // sessions that came up on the stream and are in no list yet
+	foreign foreign              // what waits for an answer in the sessions of others
 	signal  chan struct{}
 }
 
-// strangers holds what must not be lost of a session before it is known whose it is. Its events are in the history;
-// its requests are nowhere else.
-type strangers struct {
+// stranger is what must not be lost of a session before it is known whose it is. Its events are in the history; its
+// requests are nowhere else.
+type stranger struct {
 	frames []dsh.Frame
-	tries  int
+	moved  bool // events of it came
+	tries  int  // how often it has been looked for
 }
 
 const (
@@ -37,12 +39,45 @@ func newLineage() lineage {
 	return lineage{
 		owner:   map[string]*Task{},
 		rows:    map[string]dsh.Session{},
-		unknown: map[string]*strangers{},
+		unknown: map[string]*stranger{},
+		foreign: newForeign(),
 		signal:  make(chan struct{}, 1),
 	}
 }
 
-func (l *lineage) addRoot(t *Task) { l.owner[t.Root] = t }
+// adopt makes a task's root known, and hands it what the stream brought of its sessions before. m.mu is held.
+func (l *lineage) adopt(t *Task, epoch int) {
+	l.owner[t.Root] = t
+	l.deliver(t.Root, t, epoch)
+	for id, row := range l.rows {
+		if l.owner[id] == nil && row.Origin == dsh.OriginSubagent && l.find(row) == t {
+			l.claim(row, t)
+			l.deliver(id, t, epoch)
+		}
+	}
+}
+
+// claim makes a session one of a task's. m.mu is held.
+func (l *lineage) claim(row dsh.Session, t *Task) {
+	l.owner[row.ID] = t
+	t.addSession(source{id: row.ID, parent: row.ParentSessionID, origin: ledger.OriginSubagent})
+}
+
+// deliver hands a task what was held back of one of its sessions, in the order in which it came. m.mu is held, so that
+// nothing newer overtakes it.
+func (l *lineage) deliver(id string, t *Task, epoch int) {
+	frames, moved := l.foreign.release(id), false
+	if s := l.unknown[id]; s != nil {
+		frames, moved = append(frames, s.frames...), s.moved
+		delete(l.unknown, id)
+	}
+	for _, frame := range frames {
+		t.push(epoch, frame)
+	}
+	if moved {
+		t.nudge()
+	}
+}
 
 // reset forgets what the last connection knew of foreign and unknown sessions.
 func (l *lineage) reset() {
@@ -53,9 +88,10 @@ func (l *lineage) reset() {
 	}
 	clear(l.rows)
 	clear(l.unknown)
+	l.foreign = newForeign()
 }
 
-// update takes a fresh list of the host's sessions in, and tells the tasks of their subagents.
+// update takes a fresh list of the host's sessions in, and tells the tasks of their subagents. m.mu is held.
 func (l *lineage) update(sessions []dsh.Session) {
 	clear(l.rows)
 	for _, s := range sessions {
@@ -66,10 +102,11 @@ func (l *lineage) update(sessions []dsh.Session) {
 			continue
 		}
 		t := l.find(s)
-		l.owner[s.ID] = t
-		if t != nil {
-			t.addSession(source{id: s.ID, parent: s.ParentSessionID, origin: ledger.OriginSubagent})
+		if t == nil || !ledger.IsWord(s.ID) || !ledger.IsWord(s.ParentSessionID) {
+			l.owner[s.ID] = nil // or under an id that no record can name
+			continue
 		}
+		l.claim(s, t)
 	}
 }
 
@@ -95,8 +132,11 @@ func (l *lineage) find(s dsh.Session) *Task {
 func (m *Mux) route(frame dsh.Frame) {
 	m.mu.Lock()
 	t, known := m.lineage.owner[frame.SessionID]
-	if !known {
+	switch {
+	case !known:
 		m.keepStranger(frame)
+	case t == nil:
+		m.lineage.foreign.keep(frame)
 	}
 	epoch := m.conn.epoch
 	m.mu.Unlock()
@@ -109,12 +149,15 @@ func (m *Mux) route(frame dsh.Frame) {
 func (m *Mux) keepStranger(frame dsh.Frame) {
 	s := m.lineage.unknown[frame.SessionID]
 	if s == nil {
-		s = &strangers{}
+		s = &stranger{}
 		m.lineage.unknown[frame.SessionID] = s
 		m.signalClassify()
 	}
 	switch frame.Kind {
-	case dsh.FrameEvent, dsh.FrameSubscribed:
+	case dsh.FrameEvent:
+		s.moved = true
+		return
+	case dsh.FrameSubscribed:
 		return
 	case dsh.FrameQueue, dsh.FrameJobs:
 		for i := range s.frames {
@@ -147,59 +190,67 @@ func (m *Mux) classify() {
 		m.mu.Lock()
 		due := m.conn.ready && len(m.lineage.unknown) > 0
 		epoch := m.conn.epoch
+		if due {
+			for _, s := range m.lineage.unknown {
+				s.tries++
+			}
+		}
 		m.mu.Unlock()
 		if !due {
 			continue // the sweep of the next connection signals again
 		}
 		sessions, err := m.opts.Host.Sessions(m.ctx)
 		if err != nil {
-			m.log.Debug("look for unknown sessions", "err", err)
-		} else if m.resolve(epoch, sessions) {
-			continue
+			m.log.Debug("look for unknown sessions", "err", logged(err))
+		}
+		if err != nil || !m.resolve(epoch, sessions) {
+			m.signalClassify()
 		}
 		select {
 		case <-time.After(classifyPause):
-			m.signalClassify()
 		case <-m.ctx.Done():
 			return
 		}
 	}
 }
 
-// resolve sorts the unknown sessions by a fresh list and hands over what was held back. It reports whether none is
-// left unknown.
+// resolve takes a fresh list in, sorts the unknown sessions by it and hands over what was held back. It reports whether
+// none is left unknown.
 func (m *Mux) resolve(epoch int, sessions []dsh.Session) (done bool) {
-	type delivery struct {
-		task   *Task
-		frames []dsh.Frame
-	}
-	var deliveries []delivery
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.conn.epoch != epoch {
-		m.mu.Unlock()
 		return true
 	}
-	m.lineage.update(sessions)
-	for id, s := range m.lineage.unknown {
-		t, known := m.lineage.owner[id]
-		if s.tries++; !known && s.tries < maxStrangerTries {
-			continue
-		}
-		m.lineage.owner[id] = t
-		delete(m.lineage.unknown, id)
-		if t != nil {
-			deliveries = append(deliveries, delivery{t, s.frames})
+	l := &m.lineage
+	l.update(sessions)
+	for id, s := range l.unknown {
+		t, known := l.owner[id]
+		switch {
+		case t != nil:
+			l.deliver(id, t, epoch)
+		case known || s.tries >= maxStrangerTries:
+			l.owner[id] = nil
+			for _, frame := range s.frames {
+				l.foreign.keep(frame)
+			}
+			delete(l.unknown, id)
 		}
 	}
-	done = len(m.lineage.unknown) == 0
-	m.mu.Unlock()
-	for _, d := range deliveries {
-		for _, frame := range d.frames {
-			d.task.push(epoch, frame)
+	return len(l.unknown) == 0
+}
+
+// heldRequests returns the ids of the requests that came on this connection and are with no task.
+func (m *Mux) heldRequests() map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	held := map[string]bool{}
+	for _, s := range m.lineage.unknown {
+		for _, frame := range s.frames {
+			held[frame.RPCID] = true
 		}
-		d.task.wake()
 	}
-	return done
+	return held
 }
 
 // List reads the host's sessions anew and takes them in.
@@ -209,11 +260,7 @@ func (m *Mux) List(ctx context.Context) ([]dsh.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	if m.conn.epoch == epoch {
-		m.lineage.update(sessions)
-	}
-	m.mu.Unlock()
+	m.resolve(epoch, sessions)
 	return sessions, nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +43,10 @@ const DefaultQuiet = 750 * time.Millisecond
 var ErrClosed = errors.New("the bridge is shutting down")
 
 // Mux is the connection to one host and the tasks that are watched over it.
+//
+// Locks are taken in this order and never the other way: Mux.mu, then Task.mu, then spawnMu. They are held for moments
+// only, for the reader of the stream needs them with every frame: nobody calls the host or touches the disk under them.
+// A ledger has a lock of its own, which is held over disk accesses; so it is never taken under one of these.
 type Mux struct {
 	opts Options
 	log  *slog.Logger
@@ -60,15 +66,16 @@ type Mux struct {
 
 // connection is the state of the one connection.
 type connection struct {
-	epoch    int  // counts connections; the current one while open
-	open     bool // the stream is open
-	listed   bool // the sessions were listed on this connection
-	ready    bool // and all tasks know of it
-	attempts int  // finished attempts to connect
-	err      error
-	since    time.Time // when the stream of this epoch was opened
-	settled  bool      // the opening burst is over
-	cancel   context.CancelCauseFunc
+	epoch   int  // counts connections; the current one while open
+	open    bool // the stream is open
+	listed  bool // the sessions were listed on this connection
+	ready   bool // and all tasks know of it
+	begun   int  // attempts to connect, counted as they begin
+	ended   int  // the last of them that failed, or whose connection was lost again
+	err     error
+	since   time.Time // when the stream of this epoch was opened
+	settled bool      // the opening burst is over
+	cancel  context.CancelCauseFunc
 }
 
 // New returns a Mux that is not connected yet.
@@ -112,16 +119,11 @@ func (m *Mux) Close() {
 	m.stop(ErrClosed)
 	m.spawnMu.Unlock()
 	m.mu.Lock()
-	tasks := make([]*Task, 0, len(m.tasks))
-	for _, t := range m.tasks {
-		tasks = append(tasks, t)
-	}
+	tasks := slices.Collect(maps.Values(m.tasks))
 	m.mu.Unlock()
 	m.wg.Wait()
 	for _, t := range tasks {
-		if err := t.ledger.Close(); err != nil {
-			m.log.Warn("close ledger", "task", t.ID, "err", err)
-		}
+		t.close()
 	}
 }
 
@@ -139,9 +141,12 @@ func (m *Mux) Track(taskID, sessionID string) *Task {
 		if m.conn.listed {
 			t.listedOn = m.conn.epoch
 		}
+		if m.lineage.foreign.forgot {
+			t.settledOn = m.conn.epoch // what the burst brought of it is not known any more
+		}
 	}
 	m.tasks[taskID] = t
-	m.lineage.addRoot(t)
+	m.lineage.adopt(t, m.conn.epoch)
 	return t
 }
 
@@ -152,6 +157,7 @@ func (m *Mux) Untrack(taskID string) {
 	if t := m.tasks[taskID]; t != nil {
 		delete(m.tasks, taskID)
 		delete(m.lineage.owner, t.Root)
+		t.disconnected()
 	}
 }
 
@@ -163,31 +169,36 @@ func (m *Mux) Task(taskID string) *Task {
 }
 
 // Connected waits until the connection is up and the sessions have been listed on it. When it is down, one attempt is
-// made at once; its failure is the error, a *dsh.Error.
+// made at once; its failure is the error, a *dsh.Error. An attempt that was under way is waited for, but only its
+// success counts: what made it fail may be mended since.
 func (m *Mux) Connected(ctx context.Context) error {
+	_, err := m.connect(ctx)
+	return err
+}
+
+// connect is Connected; it returns the epoch of the connection.
+func (m *Mux) connect(ctx context.Context) (epoch int, err error) {
 	m.mu.Lock()
-	attempts := m.conn.attempts
+	begun := m.conn.begun
 	if !m.conn.ready {
 		m.poke()
 	}
 	for {
-		if m.conn.ready {
-			m.mu.Unlock()
-			return nil
-		}
-		if m.conn.attempts > attempts && m.conn.err != nil {
-			err := m.conn.err
-			m.mu.Unlock()
-			return err
-		}
-		changed := m.changed
+		conn, changed := m.conn, m.changed
 		m.mu.Unlock()
+		switch {
+		case m.ctx.Err() != nil:
+			return 0, ErrClosed
+		case conn.ready:
+			return conn.epoch, nil
+		case conn.ended > begun:
+			return 0, conn.err
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the connection to the host: %w", context.Cause(ctx))
+			return 0, fmt.Errorf("wait for the connection to the host: %w", context.Cause(ctx))
 		case <-m.ctx.Done():
-			return ErrClosed
 		}
 		m.mu.Lock()
 	}
@@ -225,9 +236,20 @@ func (m *Mux) setConn(change func(*connection)) []*Task {
 	change(&m.conn)
 	close(m.changed)
 	m.changed = make(chan struct{})
-	tasks := make([]*Task, 0, len(m.tasks))
-	for _, t := range m.tasks {
-		tasks = append(tasks, t)
+	return slices.Collect(maps.Values(m.tasks))
+}
+
+// logged is what a log line may say of an error. The host's own words can quote a conversation.
+func logged(err error) string {
+	var host *dsh.Error
+	if !errors.As(err, &host) {
+		return fmt.Sprint(err)
 	}
-	return tasks
+	switch host.Kind {
+	case dsh.Refused:
+		return fmt.Sprintf("%s: %s (%s)", host.Method, host.Kind, id(host.Code))
+	case dsh.NotSent, dsh.OutcomeUnknown, dsh.Incompatible:
+		return host.Error() // words of this side
+	}
+	return fmt.Sprintf("%s: %s", host.Method, host.Kind)
 }

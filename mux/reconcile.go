@@ -2,43 +2,49 @@ package mux
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/ledger"
 )
 
+// Sizes of history pages, in messages. On a session that it does not hold in memory the host reads the whole log once
+// for every page, so a history is read in one or two pages where that is possible.
 const (
-	// wholeHistory asks for a page that holds a whole history: on a cold session the host reads its log once for
-	// every page.
-	wholeHistory = 100_000
+	wholeHistory  = 100_000
+	littleHistory = 64
+	growth        = 16   // from one page to the next
+	tooLarge      = 4096 // a page that was too large is taken for one of at most so many
 	// slack is how many events a page may hold beyond those that are missing, at about four events a message.
 	slack = 4
 )
 
 // reconcile reads what the ledger lacks of a session from its history.
 func (t *Task) reconcile(ctx context.Context, epoch int, s source) error {
-	if err := t.ledger.Refresh(); err != nil {
+	if err := t.refresh(); err != nil {
 		return err
 	}
 	mark := int64(-1)
 	if err := t.ledger.View(func(state *ledger.State) { mark = state.Watermark(s.id) }); err != nil {
 		return err
 	}
-	if s.origin == ledger.OriginSubagent && s.mode == "" {
-		mode, err := t.subagentMode(ctx, s)
-		if err != nil {
-			return err
-		}
-		s.mode = mode
-	}
-	entries, last, err := t.history(ctx, s, mark)
-	if dsh.IsCode(err, dsh.CodeSessionNotFound) {
-		t.setGone(epoch, s.id)
+	entries, last, err := t.history(ctx, &s, mark)
+	switch kind := dsh.KindOf(err); {
+	case dsh.IsCode(err, dsh.CodeSessionNotFound):
+		t.setGone(epoch, s)
 		return nil
-	}
-	if err != nil {
+	case s.origin == ledger.OriginSubagent && (kind == dsh.Refused || kind == dsh.Malformed || kind == dsh.TooLarge):
+		// It would be the same the next time, and the rest of the task must not wait for it.
+		t.log.Warn("a subagent's history cannot be read", "session", s.id, "err", logged(err))
+		t.setUnreadable(epoch, s.id)
+		return nil
+	case err != nil:
 		return err
+	}
+	if last < mark {
+		t.log.Warn("the host's history ends before what is recorded of it; what it writes anew up to there is not followed",
+			"session", s.id, "ends", last, "recorded", mark)
 	}
 	if err := t.append(ctx, epoch, entries); err != nil {
 		return err
@@ -46,7 +52,7 @@ func (t *Task) reconcile(ctx context.Context, epoch int, s source) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if current := t.sessions[s.id]; current != nil && t.epoch == epoch {
-		current.mode, current.need = s.mode, false
+		current.mode = s.mode
 		current.covered, current.lo, current.next = true, mark+1, max(last, mark)+1
 	}
 	return nil
@@ -54,18 +60,25 @@ func (t *Task) reconcile(ctx context.Context, epoch int, s source) error {
 
 // history reads a session's events behind mark, oldest first, with a gap where the host no longer has them. last is
 // the seq of the last event, chunks included; -1 for an empty history.
-func (t *Task) history(ctx context.Context, s source, mark int64) (entries []ledger.Entry, last int64, err error) {
+func (t *Task) history(ctx context.Context, s *source, mark int64) (entries []ledger.Entry, last int64, err error) {
+	if s.origin == ledger.OriginSubagent && s.mode == "" {
+		if s.mode, err = t.subagentMode(ctx, *s); err != nil {
+			return nil, 0, err
+		}
+	}
 	last = -1
-	req := dsh.HistoryRequest{SessionID: s.id, MaxMessages: t.firstPage(s, mark)}
+	req := dsh.HistoryRequest{SessionID: s.id, MaxMessages: t.firstPage(*s, mark)}
 	if s.origin == ledger.OriginSubagent && s.mode != "" {
 		req.ParentSessionID, req.SubagentMode = s.parent, s.mode
 	}
 	var pages [][]ledger.Entry
 	first := int64(-1) // the oldest seq read
+	limit := wholeHistory
 	for {
 		page, err := t.m.opts.Host.History(ctx, req)
 		if dsh.KindOf(err) == dsh.TooLarge && req.MaxMessages > 1 {
-			req.MaxMessages = max(1, min(req.MaxMessages, 4096)/4)
+			limit = max(1, min(req.MaxMessages, tooLarge)/4)
+			req.MaxMessages = limit
 			continue
 		}
 		if err != nil {
@@ -74,14 +87,16 @@ func (t *Task) history(ctx context.Context, s source, mark int64) (entries []led
 		if len(page.Events) == 0 {
 			break
 		}
-		if last < 0 {
-			last = page.Events[len(page.Events)-1].Seq
+		end := page.Events[len(page.Events)-1].Seq
+		if first >= 0 && end != first-1 {
+			return nil, 0, &dsh.Error{Kind: dsh.Malformed, Method: "session.history",
+				Message: fmt.Sprintf("the page before seq %d ends with seq %d", first, end)}
 		}
-		first = page.Events[0].Seq
+		last, first = max(last, end), page.Events[0].Seq
 		scrubbed := make([]ledger.Entry, 0, len(page.Events))
 		for _, ev := range page.Events {
 			if ev.Seq > mark && ev.Type != dsh.EventChunk {
-				scrubbed = append(scrubbed, scrub(ev, mark+1, s))
+				scrubbed = append(scrubbed, scrub(ev, mark+1, *s))
 			}
 		}
 		pages = append(pages, scrubbed)
@@ -89,10 +104,10 @@ func (t *Task) history(ctx context.Context, s source, mark int64) (entries []led
 			break
 		}
 		req.BeforeSeq = first
-		req.MaxMessages = min(req.MaxMessages*4, wholeHistory)
+		req.MaxMessages = min(req.MaxMessages*growth, limit)
 	}
 	if first > mark+1 {
-		gap := record(ledger.TypeGap, s, ledger.Coordination{From: mark + 1, To: first - 1})
+		gap := record(ledger.TypeGap, *s, ledger.Coordination{From: mark + 1, To: first - 1})
 		t.log.Warn("the host's history does not reach down to what is recorded", "session", s.id, "from", mark+1, "to", first-1)
 		entries = append(entries, gap)
 	}
@@ -102,14 +117,17 @@ func (t *Task) history(ctx context.Context, s source, mark int64) (entries []led
 	return entries, last, nil
 }
 
-// firstPage chooses the size of the first page, in messages: enough for what is missing where that is known, and
-// everything where it is not.
+// firstPage chooses the size of the first page, in messages: what is missing where the stream has told how much that
+// is, a little where something is recorded already, and everything where nothing is.
 func (t *Task) firstPage(s source, mark int64) int {
+	if mark < 0 {
+		return wholeHistory
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.runs[s.id]
-	if r == nil || mark < 0 {
-		return wholeHistory
+	if r == nil {
+		return littleHistory
 	}
 	missing := max(r.next-1-mark, 1)
 	return int(min(missing/slack+slack, wholeHistory))
@@ -119,7 +137,7 @@ func (t *Task) firstPage(s source, mark int64) int {
 // does not list is read like any session.
 func (t *Task) subagentMode(ctx context.Context, s source) (string, error) {
 	children, err := t.m.opts.Host.Subagents(ctx, s.parent)
-	if dsh.IsCode(err, dsh.CodeSessionNotFound) {
+	if dsh.KindOf(err) == dsh.Refused {
 		return "", nil
 	}
 	if err != nil {
@@ -134,16 +152,40 @@ func (t *Task) subagentMode(ctx context.Context, s source) (string, error) {
 }
 
 // setGone notes that the host does not know a session.
-func (t *Task) setGone(epoch int, id string) {
+func (t *Task) setGone(epoch int, asked source) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.sessions[id]
-	if t.epoch != epoch || s == nil || s.attached {
-		return // frames of it came since the question was asked
+	s := t.sessions[asked.id]
+	if t.epoch != epoch || s == nil || s.heard != asked.heard {
+		return // frames of it came since the question was asked, and lead to it again
 	}
-	s.gone, s.need = true, false
-	if id == t.Root {
+	s.gone, s.covered = true, false
+	if s.id == t.Root {
 		t.missing = true
 	}
 	t.notify()
+}
+
+// setUnreadable leaves a subagent's session out, until the next connection or until somebody asks for the task.
+func (t *Task) setUnreadable(epoch int, id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.sessions[id]; s != nil && t.epoch == epoch {
+		s.unreadable, s.covered = true, false
+	}
+}
+
+// refresh takes in what other processes have recorded.
+func (t *Task) refresh() error {
+	if err := t.ledger.Refresh(); err != nil {
+		return err
+	}
+	cursor := int64(0)
+	if err := t.ledger.View(func(state *ledger.State) { cursor = state.Cursor }); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reached(cursor)
+	return nil
 }

@@ -1,7 +1,9 @@
 package mux
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"dsh-agentlink/internal/dsh"
@@ -57,22 +59,22 @@ func (t *Task) takeFrame(frame dsh.Frame, s source) (ledger.Entry, error) {
 	switch frame.Kind {
 	case dsh.FrameQuestionRequested:
 		questions, err := frame.Questions()
-		if err != nil {
-			return ledger.Entry{}, err
+		if err != nil || id(frame.RPCID) == "" {
+			return ledger.Entry{}, cmp.Or(err, errNoID)
 		}
 		t.requests[frame.RPCID] = &Request{ID: frame.RPCID, SessionID: s.id, Since: time.Now(), Questions: questions, confirmed: true}
 		return record(ledger.TypeQuestionRequested, s, ledger.Coordination{RequestID: frame.RPCID}), nil
 	case dsh.FrameApprovalRequested:
 		approval, err := frame.Approval()
-		if err != nil {
-			return ledger.Entry{}, err
+		if err != nil || id(frame.RPCID) == "" || id(approval.ApprovalID) == "" {
+			return ledger.Entry{}, cmp.Or(err, errNoID)
 		}
 		t.requests[frame.RPCID] = &Request{ID: frame.RPCID, SessionID: s.id, Since: time.Now(), Approval: &approval, IsApproval: true, confirmed: true}
 		if t.m.opts.ApprovalTimeout > 0 {
 			epoch, answer := t.epoch, dsh.Answer{RPCID: frame.RPCID, SessionID: s.id, Approval: &dsh.ApprovalAnswer{ApprovalID: approval.ApprovalID}}
 			t.m.spawn(func() { t.expire(epoch, answer) })
 		}
-		return record(ledger.TypeApprovalRequested, s, ledger.Coordination{RequestID: frame.RPCID, ApprovalID: id(approval.ApprovalID)}), nil
+		return record(ledger.TypeApprovalRequested, s, ledger.Coordination{RequestID: frame.RPCID, ApprovalID: approval.ApprovalID}), nil
 	case dsh.FrameQuestionResolved:
 		r, err := frame.Resolution()
 		if err != nil {
@@ -118,6 +120,9 @@ func (t *Task) takeFrame(frame dsh.Frame, s source) (ledger.Entry, error) {
 	}
 }
 
+// errNoID is what is wrong with a request whose id no record can name.
+var errNoID = errors.New("the request has no usable id")
+
 // stale marks what only the lost connection could vouch for. t.mu is held.
 func (t *Task) stale() {
 	for id, q := range t.queues {
@@ -131,7 +136,8 @@ func (t *Task) stale() {
 }
 
 // withdraw compares, once the opening burst is over, the requests that the ledger holds as pending with those that the
-// host brought: what it did not bring is no longer pending.
+// host brought: what it did not bring is no longer pending. What another process recorded after this connection was
+// opened is on its way here too, and no matter of the burst.
 func (t *Task) withdraw(ctx context.Context, epoch int) error {
 	t.mu.Lock()
 	due := t.epoch == epoch && t.settle && t.settledOn != epoch && len(t.inbox) == 0
@@ -139,17 +145,23 @@ func (t *Task) withdraw(ctx context.Context, epoch int) error {
 	if !due {
 		return nil
 	}
-	if err := t.ledger.Refresh(); err != nil {
+	if err := t.refresh(); err != nil {
 		return err
 	}
+	t.m.mu.Lock()
+	since := t.m.conn.since.UnixMilli()
+	t.m.mu.Unlock()
 	pending := map[string]ledger.Pending{}
 	if err := t.ledger.View(func(state *ledger.State) {
 		for id, p := range state.Pending {
-			pending[id] = *p
+			if p.Since < since {
+				pending[id] = *p
+			}
 		}
 	}); err != nil {
 		return err
 	}
+	held := t.m.heldRequests()
 	t.mu.Lock()
 	if t.epoch != epoch || len(t.inbox) > 0 {
 		t.mu.Unlock()
@@ -157,7 +169,7 @@ func (t *Task) withdraw(ctx context.Context, epoch int) error {
 	}
 	var batch []ledger.Entry
 	for id, p := range pending {
-		if r := t.requests[id]; r != nil && r.confirmed {
+		if r := t.requests[id]; held[id] || (r != nil && r.confirmed) {
 			continue
 		}
 		s := source{id: p.SessionID, origin: ledger.OriginRoot}

@@ -104,5 +104,5 @@ func (t *Task) expire(epoch int, answer dsh.Answer) {
 		return
 	}
 	receipt, err := t.Respond(t.m.ctx, answer)
-	t.log.Info("an approval was not decided in time and is rejected", "request", answer.RPCID, "accepted", receipt.Accepted, "err", err)
+	t.log.Info("an approval was not decided in time and is rejected", "request", answer.RPCID, "accepted", receipt.Accepted, "err", logged(err))
 }

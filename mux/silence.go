@@ -1,8 +1,6 @@
 package mux
 
 import (
-	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -18,13 +16,26 @@ const (
 	maxSilence = 30 * time.Second
 )
 
-// watchSilence looks for open turns behind a step/end, and has each of them asked for until it moves on.
+// silence is a session that is silent in an open turn.
+type silence struct {
+	session string
+	turn    int
+	mark    int64 // its watermark
+}
+
+// fallsSilent reports whether a turn can end silently behind an event of that type: behind the end of a step, or what a
+// person or the making of a title brings at any time.
+func fallsSilent(event string) bool {
+	return event == "step/end" || event == "session/title" || event == "agent/inbox/spliced"
+}
+
+// watchSilence looks for open turns that are silent, and has each of them asked for until it moves on.
 func (t *Task) watchSilence(epoch int) error {
-	quiet := map[string]int64{}
+	quiet := map[silence]bool{}
 	if err := t.ledger.View(func(state *ledger.State) {
 		for id, s := range state.Sessions {
-			if s.Turn.Open() && s.LastEvent == "step/end" {
-				quiet[id] = s.Watermark
+			if s.Turn.Open() && fallsSilent(s.LastEvent) {
+				quiet[silence{id, s.Turn.Number, s.Watermark}] = true
 			}
 		}
 	}); err != nil {
@@ -35,18 +46,18 @@ func (t *Task) watchSilence(epoch int) error {
 	if t.epoch != epoch {
 		return nil
 	}
-	for id, mark := range quiet {
-		if at, watched := t.silent[id]; !watched || at != mark {
-			t.m.spawn(func() { t.askSilent(epoch, id, mark) })
+	for q := range quiet {
+		if !t.silent[q] {
+			t.m.spawn(func() { t.askSilent(epoch, q) })
 		}
 	}
-	t.silent = maps.Clone(quiet)
+	t.silent = quiet
 	return nil
 }
 
 // askSilent asks the host, at growing intervals, whether a silent session still runs, and records the end of its turn
 // when it does not.
-func (t *Task) askSilent(epoch int, id string, mark int64) {
+func (t *Task) askSilent(epoch int, q silence) {
 	ctx := t.m.ctx
 	for pause := minSilence; ; pause = min(pause*2, maxSilence) {
 		timer := time.NewTimer(pause)
@@ -56,48 +67,45 @@ func (t *Task) askSilent(epoch int, id string, mark int64) {
 			timer.Stop()
 			return
 		}
-		if !t.stillSilent(epoch, id, mark) {
+		if _, lasts := t.stillSilent(epoch, q); !lasts {
 			return
 		}
 		sessions, err := t.m.List(ctx)
 		if err != nil {
 			continue
 		}
-		i := slices.IndexFunc(sessions, func(s dsh.Session) bool { return s.ID == id })
-		if i < 0 || sessions[i].Running || sessions[i].LastSeq > mark || !t.stillSilent(epoch, id, mark) {
+		// The host has to know the log as far as it is known here, and no further.
+		ended := slices.ContainsFunc(sessions, func(s dsh.Session) bool {
+			return s.ID == q.session && !s.Running && s.LastSeq == q.mark
+		})
+		s, lasts := t.stillSilent(epoch, q)
+		switch {
+		case !lasts:
+			return
+		case !ended || s.heard == 0: // one that the host does not hold in memory died with it
 			continue
 		}
-		if err := t.recordSilentEnd(ctx, epoch, id); err != nil {
-			t.log.Warn("the silent end of a turn is not recorded yet", "session", id, "err", err)
-			continue
+		end := record(ledger.TypeTurnInterrupted, s, ledger.Coordination{Turn: q.turn, Reason: ledger.ReasonAborted})
+		if err := t.append(ctx, epoch, []ledger.Entry{end}); err != nil {
+			t.log.Warn("the silent end of a turn is not recorded yet", "session", q.session, "err", err)
+			t.nudge()
 		}
 		return
 	}
 }
 
 // stillSilent reports whether nothing has come of the session since.
-func (t *Task) stillSilent(epoch int, id string, mark int64) bool {
-	t.mu.Lock()
-	same := t.epoch == epoch
-	t.mu.Unlock()
+func (t *Task) stillSilent(epoch int, q silence) (s source, lasts bool) {
 	silent := false
 	err := t.ledger.View(func(state *ledger.State) {
-		s := state.Sessions[id]
-		silent = s != nil && s.Turn.Open() && s.Watermark == mark
+		s := state.Sessions[q.session]
+		silent = s != nil && s.Turn.Open() && s.Watermark == q.mark
 	})
-	return same && (err != nil || silent)
-}
-
-func (t *Task) recordSilentEnd(ctx context.Context, epoch int, id string) error {
 	t.mu.Lock()
-	s := t.sessions[id]
-	var known source
-	if s != nil {
-		known = *s
+	defer t.mu.Unlock()
+	known := t.sessions[q.session]
+	if t.epoch != epoch || known == nil {
+		return source{}, false
 	}
-	t.mu.Unlock()
-	if s == nil {
-		return nil
-	}
-	return t.append(ctx, epoch, []ledger.Entry{record(ledger.TypeTurnInterrupted, known, ledger.Coordination{Reason: ledger.ReasonAborted})})
+	return *known, err != nil || silent
 }

@@ -1,7 +1,7 @@
 package mux
 
 import (
-	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,12 +11,9 @@ import (
 	"dsh-agentlink/ledger"
 )
 
-// Limits of what waits in memory for a task's worker. Past them the events are dropped and read from the history
-// later: a slow disk must not become a growing process.
-const (
-	maxInboxItems = 4096
-	maxInboxBytes = 8 << 20
-)
+// maxInbox is how many frames wait in memory for a task's worker. Past it the events are dropped and read from the
+// history later: a slow disk must not become a growing process.
+const maxInbox = 4096
 
 // Task is one watched task. The stream's reader pushes frames into it; a worker, which lives only while there is
 // something to do, takes them to the ledger.
@@ -32,25 +29,29 @@ type Task struct {
 	changed chan struct{} // closed and renewed whenever something that a caller can see has changed
 
 	// What the reader fills.
-	inbox      []item
-	inboxBytes int
-	runs       map[string]*run // contiguous runs of seqs on this connection, by session
+	inbox []item
+	runs  map[string]*run // contiguous runs of seqs on this connection, by session
 
 	// What the worker keeps.
 	epoch     int  // the connection the fields below are valid for; 0 while disconnected
 	active    bool // on this connection, the sessions' needs have been worked out
 	listedOn  int  // the epoch whose list of sessions is known
 	working   bool
-	paused    bool // after a fault, until the retry
+	begun     int           // rounds of the worker that have begun
+	done      int           // and those that are over
+	round     chan struct{} // closed and renewed at the end of each, and when there will be none
+	paused    bool          // after a fault, until the retry
 	retry     *backoff.ExponentialBackOff
-	fault     error // why the last work failed; nil when all is well
+	resume    *time.Timer // ends the pause
+	fault     error       // why the last work failed; nil when all is well
 	sessions  map[string]*source
 	unsent    []ledger.Entry   // entries whose append failed, other than events
 	settle    bool             // the opening burst is over and has to be compared with the ledger
 	settledOn int              // the epoch for which that was done
 	missing   bool             // the host does not know the root session
-	silent    map[string]int64 // sessions that are watched for a silent end, and their watermark
+	silent    map[silence]bool // what is watched for a silent end
 	watched   bool             // somebody of this process asked for the task or something happened in it
+	cursor    int64            // of the last record that was announced by changed
 
 	// What callers see.
 	requests map[string]*Request
@@ -63,12 +64,13 @@ type source struct {
 	id, parent, origin string
 	mode               string // of a subagent, learned when its history is read
 
-	covered  bool  // lo and next are valid on this connection
-	lo, next int64 // every seq in [lo, next) was seen by this process; lo follows the ledger's watermark
-	need     bool  // its history has to be read
-	attached bool  // the host holds it in memory: frames of it came on this connection
-	gone     bool  // the host does not know it
-	checked  bool  // whether its turn died with the host was looked into
+	covered    bool  // lo and next are valid on this connection
+	lo, next   int64 // every seq in [lo, next) was seen by this process; lo follows the ledger's watermark
+	need       bool  // its history has to be read
+	heard      int   // frames of it on this connection; with the first, the host has shown that it holds it in memory
+	gone       bool  // the host does not know it
+	unreadable bool  // it is a subagent's, and the host cannot show it
+	checked    bool  // whether its turn died with the host was looked into
 }
 
 // run is a contiguous run [lo, next) of seqs that the reader saw of a session on this connection, chunks included.
@@ -81,7 +83,6 @@ type item struct {
 	seq     int64
 	from    int64 // first seq of the contiguous run that the event ends
 	entry   ledger.Entry
-	size    int
 }
 
 func newTask(m *Mux, id, root string) *Task {
@@ -89,6 +90,7 @@ func newTask(m *Mux, id, root string) *Task {
 		ID: id, Root: root, m: m, log: m.log.With("task", id),
 		ledger:   m.opts.Ledger(id, root),
 		changed:  make(chan struct{}),
+		round:    make(chan struct{}),
 		runs:     map[string]*run{},
 		retry:    newBackoff(),
 		sessions: map[string]*source{root: {id: root, origin: ledger.OriginRoot}},
@@ -104,15 +106,34 @@ func (t *Task) notify() {
 	t.changed = make(chan struct{})
 }
 
+// announce is notify for those who do not hold the lock.
+func (t *Task) announce() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.notify()
+}
+
+// reached announces records up to a cursor, also those of other processes, whoever of this one noticed them first.
+// t.mu is held.
+func (t *Task) reached(cursor int64) {
+	if cursor > t.cursor {
+		t.cursor = cursor
+		t.notify()
+	}
+}
+
 // connected begins a new connection: nothing of the last one says what was missed in between.
 func (t *Task) connected(epoch int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.epoch, t.active, t.settle, t.missing = epoch, false, false, false
-	t.inbox, t.inboxBytes, t.silent = nil, 0, nil
+	t.inbox, t.silent = nil, nil
+	// What failed may have failed with the last connection.
+	t.paused, t.fault = false, nil
+	t.retry.Reset()
 	clear(t.runs)
 	for _, s := range t.sessions {
-		s.covered, s.attached, s.need, s.gone, s.checked = false, false, false, false, false
+		s.covered, s.need, s.heard, s.gone, s.unreadable, s.checked = false, false, 0, false, false, false
 	}
 	for _, r := range t.requests {
 		r.confirmed = false
@@ -127,6 +148,7 @@ func (t *Task) disconnected() {
 	t.epoch = 0
 	t.stale()
 	t.notify()
+	t.endRound()
 }
 
 // listed tells that the sessions of this connection are known. A task that nobody has asked for and that is idle is
@@ -162,9 +184,13 @@ func (t *Task) settleBurst(epoch int) {
 func (t *Task) addSession(s source) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sessions[s.id] == nil {
-		s.need = true
-		t.sessions[s.id] = &s
+	if t.sessions[s.id] != nil {
+		return
+	}
+	s.need = true
+	t.sessions[s.id] = &s
+	if t.active {
+		t.start()
 	}
 }
 
@@ -176,12 +202,15 @@ func (t *Task) push(epoch int, frame dsh.Frame) {
 	if t.epoch != epoch || s == nil {
 		return
 	}
-	s.attached = true
+	s.heard++
 	if s.gone {
 		s.gone = false // it was created since the host was asked
-		t.missing = t.missing && s.id != t.Root
+		if s.id == t.Root {
+			t.missing = false
+			t.notify()
+		}
 	}
-	it := item{kind: frame.Kind, session: frame.SessionID, seq: frame.Seq, size: 256}
+	it := item{kind: frame.Kind, session: frame.SessionID, seq: frame.Seq}
 	switch frame.Kind {
 	case dsh.FrameEvent:
 		it.from = t.extend(frame.SessionID, frame.Seq)
@@ -211,8 +240,7 @@ func (t *Task) push(epoch int, frame dsh.Frame) {
 		return
 	}
 	t.inbox = append(t.inbox, it)
-	t.inboxBytes += it.size
-	if len(t.inbox) > maxInboxItems || t.inboxBytes > maxInboxBytes {
+	if len(t.inbox) > maxInbox {
 		t.overflow()
 	}
 	t.start()
@@ -229,120 +257,45 @@ func (t *Task) extend(session string, seq int64) (from int64) {
 	return r.lo
 }
 
-// overflow drops the waiting events: the history has them. Requests, queues and jobs stay, for they are nowhere else.
+// overflow drops the waiting events: the history has them. Requests and the last queue and jobs of every session stay,
+// for they are nowhere else.
 func (t *Task) overflow() {
-	kept := t.inbox[:0]
-	for _, it := range t.inbox {
-		if it.kind == dsh.FrameEvent {
+	type snapshot struct {
+		kind    dsh.FrameKind
+		session string
+	}
+	newer := map[snapshot]bool{}
+	var kept []item
+	for _, it := range slices.Backward(t.inbox) {
+		switch it.kind {
+		case dsh.FrameEvent, dsh.FrameSubscribed:
+			// The run ends here: what comes next does not follow what was dropped.
+			delete(t.runs, it.session)
 			if s := t.sessions[it.session]; s != nil {
 				s.need, s.covered = true, false
 			}
 			continue
+		case dsh.FrameQueue, dsh.FrameJobs:
+			key := snapshot{it.kind, it.session}
+			if newer[key] {
+				continue
+			}
+			newer[key] = true
 		}
 		kept = append(kept, it)
 	}
-	t.inbox, t.inboxBytes = kept, len(kept)*256
+	slices.Reverse(kept)
+	t.inbox = kept
 }
 
-// wake lets the worker look for work, at once even after a fault.
-func (t *Task) wake() {
+// close ends what would still happen by itself, and lets go of the ledger. The worker is over.
+func (t *Task) close() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.watched = true
-	t.paused = false
-	t.start()
-}
-
-// start begins a worker if there is none. t.mu is held.
-func (t *Task) start() {
-	t.watched = true
-	if t.working || t.paused {
-		return
+	if t.resume != nil {
+		t.resume.Stop()
 	}
-	t.working = t.m.spawn(t.work)
-}
-
-// work runs until there is nothing left to do, or until a fault; after a fault it comes back by itself.
-func (t *Task) work() {
-	for {
-		t.mu.Lock()
-		if !t.due() || t.m.ctx.Err() != nil {
-			t.working = false
-			t.notify()
-			t.mu.Unlock()
-			return
-		}
-		epoch := t.epoch
-		t.mu.Unlock()
-
-		err := t.step(t.m.ctx, epoch)
-
-		t.mu.Lock()
-		if err == nil || t.epoch != epoch {
-			t.fault = nil
-			t.retry.Reset()
-			t.mu.Unlock()
-			continue
-		}
-		t.fault = err
-		t.working, t.paused = false, true
-		pause := t.retry.NextBackOff()
-		t.notify()
-		t.mu.Unlock()
-		t.log.Warn("the task's ledger could not be brought up to date", "err", err, "retryIn", pause)
-		t.m.spawn(func() { t.resume(pause) })
-		return
-	}
-}
-
-// resume starts the worker again after a pause.
-func (t *Task) resume(pause time.Duration) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.m.ctx.Done():
-		return
-	}
-	t.wake()
-}
-
-// due reports whether the worker has something to do. t.mu is held.
-func (t *Task) due() bool {
-	if len(t.unsent) > 0 {
-		return true
-	}
-	if t.epoch == 0 || t.listedOn != t.epoch {
-		return false // without a connection, or before its list, nothing can be worked out
-	}
-	if !t.active || len(t.inbox) > 0 || (t.settle && t.settledOn != t.epoch) {
-		return true
-	}
-	for _, s := range t.sessions {
-		if s.need && !s.gone {
-			return true
-		}
-	}
-	return false
-}
-
-// idle waits until the worker has done what there was to do, or failed at it.
-func (t *Task) idle(ctx context.Context) error {
-	for {
-		t.mu.Lock()
-		if !t.working && (t.fault != nil || !t.due()) {
-			err := t.fault
-			t.mu.Unlock()
-			return err
-		}
-		changed := t.changed
-		t.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-t.m.ctx.Done():
-			return ErrClosed
-		}
+	t.mu.Unlock()
+	if err := t.ledger.Close(); err != nil {
+		t.log.Warn("close ledger", "err", err)
 	}
 }

@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -54,11 +55,11 @@ type Subagent struct {
 // Snapshot returns what this process knows now, without asking anybody.
 func (t *Task) Snapshot() (Snapshot, error) {
 	_, ready := t.m.up()
-	var snap Snapshot
-	snap.Earliest = t.ledger.Earliest()
+	snap := Snapshot{Final: -1, Earliest: t.ledger.Earliest()}
+	err := t.ledger.View(func(state *ledger.State) { snap.record(state) })
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := t.ledger.View(func(state *ledger.State) { t.fill(&snap, state) })
+	t.complete(&snap)
 	switch {
 	case !ready || t.epoch == 0:
 		snap.Availability = HostUnreachable
@@ -71,38 +72,38 @@ func (t *Task) Snapshot() (Snapshot, error) {
 	return snap, err
 }
 
-// fill copies what a caller may see. t.mu is held, and the ledger's state is ours for the call.
-func (t *Task) fill(snap *Snapshot, state *ledger.State) {
-	snap.Execution, snap.Turn, snap.Final = state.Execution(), state.RootTurn(), -1
+// record copies what the ledger knows.
+func (snap *Snapshot) record(state *ledger.State) {
+	snap.Execution, snap.Turn = state.Execution(), state.RootTurn()
 	snap.Cursor = state.Cursor
 	if state.UpdatedAt > 0 {
 		snap.UpdatedAt = time.UnixMilli(state.UpdatedAt)
 	}
 	snap.Gaps = slices.Clone(state.Gaps)
 	for id, s := range state.Sessions {
-		if id == t.Root {
+		if id == state.Root {
 			snap.Final = s.Final
 			continue
 		}
 		snap.Subagents = append(snap.Subagents, Subagent{SessionID: id, Parent: s.Parent, Mode: s.Mode, Turn: s.Turn, Final: s.Final})
 	}
 	slices.SortFunc(snap.Subagents, func(a, b Subagent) int {
-		if a.Turn.StartedAt != b.Turn.StartedAt {
-			return int(a.Turn.StartedAt - b.Turn.StartedAt)
-		}
-		if a.SessionID < b.SessionID {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.Turn.StartedAt, b.Turn.StartedAt), cmp.Compare(a.SessionID, b.SessionID))
 	})
 	for _, id := range state.PendingInOrder() {
 		p := state.Pending[id]
-		r := Request{ID: id, SessionID: p.SessionID, IsApproval: p.Type == ledger.TypeApprovalRequested}
-		if known := t.requests[id]; known != nil {
-			r = *known
+		snap.Requests = append(snap.Requests, Request{ID: id, SessionID: p.SessionID, Since: time.UnixMilli(p.Since), Cursor: p.Cursor,
+			IsApproval: p.Type == ledger.TypeApprovalRequested})
+	}
+}
+
+// complete adds what only the stream tells. t.mu is held.
+func (t *Task) complete(snap *Snapshot) {
+	for i := range snap.Requests {
+		r := &snap.Requests[i]
+		if known := t.requests[r.ID]; known != nil && known.confirmed {
+			r.Questions, r.Approval, r.Unsure = known.Questions, known.Approval, known.Unsure
 		}
-		r.Since, r.Cursor = time.UnixMilli(p.Since), p.Cursor
-		snap.Requests = append(snap.Requests, r)
 	}
 	if q, ok := t.queues[t.Root]; ok {
 		snap.Queue = &q
@@ -112,54 +113,91 @@ func (t *Task) fill(snap *Snapshot, state *ledger.State) {
 	}
 }
 
+// connections is how many connections may be lost under one call before it gives up.
+const connections = 3
+
 // Current brings the view up to the host's as far as the stream and the histories tell, and returns when everything
 // that has come is in the ledger. It costs no call while the task is followed live.
 func (t *Task) Current(ctx context.Context) error {
-	if err := t.m.Connected(ctx); err != nil {
+	var err error
+	for range connections {
+		epoch, lost := t.m.connect(ctx)
+		if lost != nil {
+			return lost
+		}
+		t.wake()
+		if err = t.idle(ctx, epoch); err != errLost {
+			break
+		}
+	}
+	if err != nil {
 		return err
 	}
-	t.wake()
-	if err := t.idle(ctx); err != nil {
-		return err
-	}
-	return t.ledger.Refresh()
+	return t.refresh()
 }
 
 // Fresh is Current behind a fresh list of the host's sessions: what happened before the call is in the ledger when it
-// returns. row is the list's row of the root; listed is false when the list does not have it.
+// returns, but for requests that the stream has not brought yet. row is the list's row of the root; listed is false when
+// the list does not have it.
 func (t *Task) Fresh(ctx context.Context) (row dsh.Session, listed bool, err error) {
-	if err := t.m.Connected(ctx); err != nil {
-		return row, false, err
+	for range connections {
+		epoch, lost := t.m.connect(ctx)
+		if lost != nil {
+			return row, false, lost
+		}
+		sessions, failed := t.m.List(ctx)
+		if failed != nil {
+			return row, false, failed
+		}
+		row, listed = t.compare(sessions)
+		t.wake()
+		if err = t.idle(ctx, epoch); err != errLost {
+			break
+		}
 	}
-	sessions, err := t.m.List(ctx)
 	if err != nil {
-		return row, false, err
+		return row, listed, err
 	}
+	return row, listed, t.refresh()
+}
+
+// compare marks the sessions of which a fresh list knows more than will be in the ledger once the inbox is drained.
+func (t *Task) compare(sessions []dsh.Session) (root dsh.Session, listed bool) {
 	rows := make(map[string]dsh.Session, len(sessions))
 	for _, s := range sessions {
 		rows[s.ID] = s
 	}
-	row, listed = rows[t.Root]
+	root, listed = rows[t.Root]
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	for id, s := range t.sessions {
 		r, known := rows[id]
-		if s.gone && known {
+		s.unreadable = false
+		switch {
+		case known && s.gone:
 			s.gone, s.need = false, true
 			t.missing = t.missing && id != t.Root
-		}
-		if s.covered && r.LastSeq >= s.next {
+		case known && r.LastSeq >= t.reach(s):
 			s.need = true
-		}
-		if id == t.Root && !known && !s.attached && !s.gone {
+		case !known && id == t.Root && !s.gone:
 			s.need = true // the history's answer tells whether it is gone
 		}
 	}
-	t.mu.Unlock()
-	t.wake()
-	if err := t.idle(ctx); err != nil {
-		return row, listed, err
+	return root, listed
+}
+
+// reach is the first seq of a session that will not be in the ledger once the inbox is drained. t.mu is held.
+func (t *Task) reach(s *source) int64 {
+	r := t.runs[s.id]
+	switch {
+	case s.covered && (r == nil || r.lo > s.next):
+		return s.next
+	case s.covered:
+		return max(s.next, r.next)
+	case r != nil:
+		return r.next
 	}
-	return row, listed, t.ledger.Refresh()
+	return 0
 }
 
 // Changed returns a channel that is closed at the next change of what a Snapshot shows. It has to be fetched before

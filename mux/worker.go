@@ -1,6 +1,7 @@
 package mux
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -23,17 +24,12 @@ func (t *Task) step(ctx context.Context, epoch int) error {
 	if err := t.activate(epoch); err != nil {
 		return err
 	}
-	for {
-		s, ok := t.nextNeed(epoch)
-		if !ok {
-			break
-		}
-		if err := t.reconcile(ctx, epoch, s); err != nil {
-			return err
-		}
-	}
+	failed := t.catchUp(ctx, epoch)
 	if err := t.drain(ctx, epoch); err != nil {
 		return err
+	}
+	if failed != nil {
+		return failed
 	}
 	if err := t.checkInterrupted(ctx, epoch); err != nil {
 		return err
@@ -44,7 +40,9 @@ func (t *Task) step(ctx context.Context, epoch int) error {
 	return t.watchSilence(epoch)
 }
 
-// activate works out, once on every connection, which sessions have to be read.
+// activate works out, once on every connection, which sessions have to be read: all but those of which the burst, or
+// what came after it, shows that nothing is missing. What the list of sessions says is no proof: of a session that the
+// host does not hold in memory it tells how it was saved, and not how its log ends.
 func (t *Task) activate(epoch int) error {
 	t.mu.Lock()
 	done := t.active && t.epoch == epoch
@@ -52,7 +50,7 @@ func (t *Task) activate(epoch int) error {
 	if done {
 		return nil
 	}
-	if err := t.ledger.Refresh(); err != nil {
+	if err := t.refresh(); err != nil {
 		return err
 	}
 	known := map[string]source{}
@@ -66,59 +64,83 @@ func (t *Task) activate(epoch int) error {
 		return err
 	}
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.epoch != epoch {
+		return nil
+	}
 	for id, s := range known {
 		if t.sessions[id] == nil {
 			t.sessions[id] = &s
 		}
 	}
-	ids := make([]string, 0, len(t.sessions))
-	for id := range t.sessions {
-		ids = append(ids, id)
-	}
-	t.mu.Unlock()
-	for _, id := range ids {
-		row, listed := t.m.row(id)
-		t.mu.Lock()
-		if t.epoch != epoch {
-			t.mu.Unlock()
-			return nil
-		}
-		s := t.sessions[id]
+	for id, s := range t.sessions {
 		mark, recorded := marks[id]
 		if !recorded {
 			mark = -1
 		}
-		if listed && row.LastSeq >= 0 && row.LastSeq <= mark {
-			s.covered, s.lo, s.next, s.need = true, mark+1, mark+1, false
+		r := t.runs[id]
+		if !s.need && r != nil && r.lo-1 <= mark && mark <= r.next-1 {
+			s.covered, s.lo, s.next = true, mark+1, mark+1
 		} else {
 			s.need = true
 		}
-		t.mu.Unlock()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.epoch == epoch {
-		t.active = true
-	}
+	t.active = true
 	return nil
 }
 
-// nextNeed returns a session whose history has to be read.
+// catchUp reads the histories that have to be read. One that cannot be read now does not keep the others, nor what the
+// stream brings of them, from the ledger; the first failure is returned.
+func (t *Task) catchUp(ctx context.Context, epoch int) error {
+	var failed error
+	var again []string
+	for {
+		s, ok := t.nextNeed(epoch)
+		if !ok {
+			break
+		}
+		err := t.reconcile(ctx, epoch, s)
+		if err == nil {
+			continue
+		}
+		failed = cmp.Or(failed, err)
+		again = append(again, s.id)
+		if dsh.KindOf(err) == 0 {
+			break // the disk would fail the others as well
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range again {
+		if s := t.sessions[id]; s != nil && t.epoch == epoch {
+			s.need = true
+		}
+	}
+	return failed
+}
+
+// nextNeed takes a session whose history has to be read. Whoever asks for it from now on means another reading.
 func (t *Task) nextNeed(epoch int) (source, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.epoch != epoch {
 		return source{}, false
 	}
-	if s := t.sessions[t.Root]; s.need && !s.gone {
-		return *s, true // the root first: its history names its children's order
-	}
-	for _, s := range t.sessions {
-		if s.need && !s.gone {
-			return *s, true
+	next := t.sessions[t.Root] // the root first: its history names its children's order
+	if !next.due() {
+		next = nil
+		for _, s := range t.sessions {
+			if s.due() {
+				next = s
+				break
+			}
 		}
 	}
-	return source{}, false
+	if next == nil {
+		return source{}, false
+	}
+	next.need = false
+	return *next, true
 }
 
 // drain takes what the stream brought to the ledger, in one batch where the seqs follow each other.
@@ -129,7 +151,7 @@ func (t *Task) drain(ctx context.Context, epoch int) error {
 		return nil
 	}
 	items := t.inbox
-	t.inbox, t.inboxBytes = nil, 0
+	t.inbox = nil
 	t.mu.Unlock()
 
 	var batch []ledger.Entry
@@ -174,7 +196,7 @@ func (t *Task) follows(epoch int, it *item) bool {
 		return false // read from the history already
 	case s.covered && it.from <= s.next:
 		it.entry.From = s.lo
-	case !s.covered && it.from == 0:
+	case !s.covered && !s.need && it.from == 0:
 		s.covered, s.lo = true, 0 // a session seen from its first event on
 	default:
 		s.need = true
@@ -210,9 +232,7 @@ func (t *Task) append(ctx context.Context, epoch int, batch []ledger.Entry) erro
 	if done.Compaction != nil {
 		t.log.Warn("the ledger could not be compacted", "err", done.Compaction)
 	}
-	if done.Moved {
-		t.notify()
-	}
+	t.reached(done.Cursor)
 	return nil
 }
 

@@ -23,7 +23,13 @@ func (e *env) person() person { return person{e.t, e.host.URL()} }
 // try makes one unary call and returns its result, with ok and value or error.
 func (p person) try(method string, payload any) gjson.Result {
 	p.t.Helper()
-	body, err := json.Marshal(map[string]any{"type": "client-request", "rpcId": uuid.NewString(), "method": method, "payload": payload})
+	return gjson.Get(p.post(method, args{"type": "client-request", "rpcId": uuid.NewString(), "method": method, "payload": payload}), "result")
+}
+
+// post sends an envelope and returns what is answered.
+func (p person) post(method string, envelope any) string {
+	p.t.Helper()
+	body, err := json.Marshal(envelope)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -41,7 +47,7 @@ func (p person) try(method string, payload any) gjson.Result {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		p.t.Fatalf("%s: %s %.300s (%v)", method, resp.Status, text, err)
 	}
-	return gjson.GetBytes(text, "result")
+	return string(text)
 }
 
 // call makes a call that has to succeed, and returns its value.

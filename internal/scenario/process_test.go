@@ -26,6 +26,7 @@ type bridge struct {
 	client *client.Client
 	stdin  io.Closer
 	hello  *mcp.InitializeResult
+	sent   *recording // what the client wrote
 	stdout *recording // all of it, beside what the client read
 	stderr *recording
 	gone   chan struct{} // closed when the process has ended
@@ -52,19 +53,19 @@ func (r *recording) String() string {
 
 // tee hands the process's output to the client, which reads to its end, and keeps it.
 type tee struct {
-	kept   *recording
+	copy   *recording
 	client *io.PipeWriter
 }
 
 func (t tee) Write(p []byte) (int, error) {
-	_, _ = t.kept.Write(p) // a buffer takes everything
+	_, _ = t.copy.Write(p) // a buffer takes everything
 	return t.client.Write(p)
 }
 
 // launch starts the binary with that environment and nothing else in it, and shakes hands.
 func launch(t *testing.T, env []string, options ...client.ClientOption) *bridge {
 	t.Helper()
-	b := &bridge{t: t, stdout: &recording{}, stderr: &recording{}, gone: make(chan struct{})}
+	b := &bridge{t: t, sent: &recording{}, stdout: &recording{}, stderr: &recording{}, gone: make(chan struct{})}
 	b.cmd = exec.Command(binary)
 	b.cmd.Env = env
 	// A group of its own: what the terminal sends to the tests is not for it.
@@ -94,7 +95,7 @@ func launch(t *testing.T, env []string, options ...client.ClientOption) *bridge 
 		// The handshake that callers use today, instead of the probe for the one that is to come.
 		options = append(options, client.WithProtocolVersion(mcp.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
-	b.client = client.NewClient(transport.NewIO(out, stdin, nopCloser{}), options...)
+	b.client = client.NewClient(transport.NewIO(out, kept{io.MultiWriter(stdin, b.sent), stdin}, nopCloser{}), options...)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	if err := b.client.Start(t.Context()); err != nil {
@@ -108,6 +109,12 @@ func launch(t *testing.T, env []string, options ...client.ClientOption) *bridge 
 		t.Fatalf("initialize: %v\n%s", err, b.stderr)
 	}
 	return b
+}
+
+// kept is a stream of which a copy is kept.
+type kept struct {
+	io.Writer
+	io.Closer
 }
 
 // nopCloser stands for the standard error that the client does not read.

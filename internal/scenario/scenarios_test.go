@@ -3,4 +3,4 @@ package scenario
 import "slices"
 
 // scenarios is the whole list.
-var scenarios = slices.Concat(turnScenarios)
+var scenarios = slices.Concat(turnScenarios, manyScenarios, autonomyScenarios, restartScenarios)

@@ -173,8 +173,6 @@ func cancelSilent(e *env) {
 	b.call("dsh_cancel", args{"taskId": t.id}).want(args{"accepted": true, "wasRunning": true, "execution": "canceled"})
 	wait.answer().want(args{"reason": "terminal", "execution": "canceled", "finalMessage": nil})
 	b.status(t).want(args{"execution": "canceled", "turn.number": 1, "finalMessageStatus": "terminal_missing_final"})
-	e.t.Logf("XX %s", e.person().call("session.history", args{"sessionId": t.session}).Get("events.#.event.type"))
-	e.t.Logf("XX %s", b.status(t).text)
 
 	// A person's cancel looks the same, and nobody tells the bridge.
 	cursor := b.followup(t, "queue", e.prompt(e.thinking()))
