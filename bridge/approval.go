@@ -37,6 +37,9 @@ func (b *Bridge) resolveApproval(ctx context.Context, raw json.RawMessage) (any,
 	if err := decodeArgs(raw, &args); err != nil {
 		return nil, err
 	}
+	if err := checkSince(args.SinceCursor); err != nil {
+		return nil, err
+	}
 	if err := checkRequestID(args.RequestID); err != nil {
 		return nil, err
 	}

@@ -67,6 +67,14 @@ func checkTaskID(id string) error {
 	return nil
 }
 
+// checkSince refuses a cursor that no ledger can have given.
+func checkSince(since *int64) error {
+	if since != nil && *since < 0 {
+		return invalid("sinceCursor", *since, "cursors begin with 0, before the first record", "")
+	}
+	return nil
+}
+
 func checkPrompt(prompt string) error {
 	switch {
 	case strings.TrimSpace(prompt) == "":

@@ -61,6 +61,9 @@ func (b *Bridge) cancel(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err := decodeArgs(raw, &args); err != nil {
 		return nil, err
 	}
+	if err := checkSince(args.SinceCursor); err != nil {
+		return nil, err
+	}
 	if err := checkChoice("scope", args.Scope, scopeTurn, scopeQueue); err != nil {
 		return nil, err
 	}

@@ -47,6 +47,9 @@ func (a *followupArgs) check() error {
 	if err := checkPrompt(a.Prompt); err != nil {
 		return err
 	}
+	if err := checkSince(a.SinceCursor); err != nil {
+		return err
+	}
 	if err := checkChoice("mode", a.Mode, string(dsh.ModeQueue), string(dsh.ModeSteer)); err != nil {
 		return err
 	}

@@ -25,6 +25,9 @@ func (b *Bridge) answerQuestion(ctx context.Context, raw json.RawMessage) (any, 
 	if err := decodeArgs(raw, &args); err != nil {
 		return nil, err
 	}
+	if err := checkSince(args.SinceCursor); err != nil {
+		return nil, err
+	}
 	if err := checkRequestID(args.RequestID); err != nil {
 		return nil, err
 	}

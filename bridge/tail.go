@@ -41,6 +41,9 @@ func (b *Bridge) tail(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err := decodeArgs(raw, &args); err != nil {
 		return nil, err
 	}
+	if err := checkSince(args.SinceCursor); err != nil {
+		return nil, err
+	}
 	if err := checkRange("maxEvents", args.MaxEvents, 1, 500); err != nil {
 		return nil, err
 	}

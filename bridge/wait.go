@@ -83,6 +83,9 @@ func (b *Bridge) wait(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err := decodeArgs(raw, &args); err != nil {
 		return nil, err
 	}
+	if err := checkSince(args.SinceCursor); err != nil {
+		return nil, err
+	}
 	if err := checkRange("timeoutSec", args.TimeoutSec, 0, maxWaitSeconds); err != nil {
 		return nil, err
 	}

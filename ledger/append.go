@@ -12,6 +12,9 @@ type Entry struct {
 	// From is the lowest seq of the session such that the writer has seen every event from there to SourceSeq; it is
 	// used with TypeEvent only. The ledger refuses events that do not follow its watermark without a hole.
 	From int64
+	// Seen is used with TypeRewind only: the last event of the session that the writer found void. The rewind is
+	// dropped when the ledger has moved on from there, for then another process was first.
+	Seen Mark
 }
 
 // Appended tells what an append did.
@@ -91,7 +94,7 @@ func (l *Ledger) admitAll(entries []Entry) (buf []byte, ends []int64, err error)
 		if err := r.check(); err != nil {
 			return nil, nil, fmt.Errorf("record %d of the batch cannot be written: %w", i+1, err)
 		}
-		admitted, err := l.state.admit(&r, entries[i].From)
+		admitted, err := l.state.admit(&r, entries[i].From, entries[i].Seen)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -142,7 +145,7 @@ func (l *Ledger) write(buf []byte, ends []int64) error {
 
 // admit decides whether a record says something new, and completes it. What two processes observe of the same thing
 // is recorded once, whoever comes first.
-func (s *State) admit(r *Record, from int64) (bool, error) {
+func (s *State) admit(r *Record, from int64, seen Mark) (bool, error) {
 	c := &r.Coordination
 	switch r.Type {
 	case TypeEvent:
@@ -190,6 +193,9 @@ func (s *State) admit(r *Record, from int64) (bool, error) {
 		// The turn that was seen dead may have ended, and another begun, since.
 		session := s.Sessions[r.SourceSessionID]
 		return session != nil && session.Turn.Open() && (c.Turn == 0 || c.Turn == session.Turn.Number), nil
+	case TypeRewind:
+		session := s.Sessions[r.SourceSessionID]
+		return session != nil && session.Watermark >= c.From && session.Watermark == seen.Seq && session.LastTime == seen.Time, nil
 	case TypeGap:
 		watermark := s.Watermark(r.SourceSessionID)
 		c.From = max(c.From, watermark+1) // another process may have recorded the beginning of it live

@@ -44,6 +44,8 @@ const (
 	// TypeTurnInterrupted notes that a turn, or a prompt that waited for one, came to its end without a turn/end in the
 	// history: with the host (Reason is empty), or cancelled before the model had said anything (Reason is aborted).
 	TypeTurnInterrupted Type = "bridge/turn-interrupted"
+	// TypeRewind notes that the host lost events it had sent: From is the first seq that is void, Session what is left.
+	TypeRewind Type = "ledger/rewind"
 	// TypeGap notes that the host's history no longer holds the events From to To.
 	TypeGap Type = "ledger/gap"
 )
@@ -101,8 +103,10 @@ type Coordination struct {
 	Inbox       *InboxChange `json:"inbox,omitempty"`
 	Queue       []QueueItem  `json:"queue,omitempty"`
 	Jobs        []JobState   `json:"jobs,omitempty"`
-	From        int64        `json:"from,omitempty"` // first seq of a gap
-	To          int64        `json:"to,omitempty"`   // last seq of a gap
+	From        int64        `json:"from,omitempty"`    // first seq of a gap
+	To          int64        `json:"to,omitempty"`      // last seq of a gap
+	Session     *Session     `json:"session,omitempty"` // what a rewind leaves of the session
+	Lost        []string     `json:"lost,omitempty"`    // the prompts that a rewind takes back, by request id
 }
 
 // InboxChange is a change of a session's inbox as its history tells it: at Start, Removed items go and Inserted come.
@@ -183,6 +187,31 @@ func (r *Record) check() error {
 		for _, item := range c.Inbox.Inserted {
 			see("coordination.inbox.inserted.id", item.ID)
 			see("coordination.inbox.inserted.requestId", item.RequestID)
+		}
+	}
+	for _, id := range c.Lost {
+		see("coordination.lost", id)
+	}
+	if s := c.Session; s != nil {
+		see("coordination.session.parent", s.Parent)
+		see("coordination.session.origin", s.Origin)
+		see("coordination.session.mode", s.Mode)
+		see("coordination.session.lastEvent", s.LastEvent)
+		see("coordination.session.turn.reason", s.Turn.Reason)
+		for target, items := range s.Inbox {
+			see("coordination.session.inbox", target)
+			for _, item := range items {
+				see("coordination.session.inbox.id", item.ID)
+				see("coordination.session.inbox.requestId", item.RequestID)
+			}
+		}
+		for _, item := range s.Queue {
+			see("coordination.session.queue.id", item.ID)
+			see("coordination.session.queue.placement", item.Placement)
+		}
+		for _, job := range s.Jobs {
+			see("coordination.session.jobs.id", job.ID)
+			see("coordination.session.jobs.status", job.Status)
 		}
 	}
 	for _, item := range c.Queue {

@@ -28,10 +28,28 @@ func stringFields(t reflect.Type, name string, reach func(reflect.Value) reflect
 	case reflect.Slice:
 		return stringFields(t.Elem(), name, func(v reflect.Value) reflect.Value {
 			list := reach(v)
-			list.Set(reflect.MakeSlice(t, 2, 2))
+			if list.Len() < 2 {
+				list.Set(reflect.MakeSlice(t, 2, 2))
+			}
 			return list.Index(1)
 		})
-	case reflect.Map, reflect.Interface, reflect.Array:
+	case reflect.Map: // of lists, by strings
+		fields[name] = func(v reflect.Value, s string) {
+			m := reach(v)
+			m.Set(reflect.MakeMap(t))
+			m.SetMapIndex(reflect.ValueOf(s), reflect.Zero(t.Elem()))
+		}
+		elements := stringFields(t.Elem(), name, func(v reflect.Value) reflect.Value {
+			m, list := reach(v), reflect.New(t.Elem()).Elem()
+			list.Set(reflect.MakeSlice(t.Elem(), 2, 2))
+			m.Set(reflect.MakeMap(t))
+			m.SetMapIndex(reflect.ValueOf("key"), list)
+			return list
+		})
+		for k, set := range elements {
+			fields[k] = set
+		}
+	case reflect.Interface, reflect.Array:
 		panic("a record has a field of a kind that this test does not look into: " + name)
 	case reflect.Struct:
 		for i := range t.NumField() {

@@ -85,6 +85,8 @@ type Session struct {
 	Turn      Turn  `json:"turn"`
 	// LastEvent is the wire type of the event at the watermark.
 	LastEvent string `json:"lastEvent,omitempty"`
+	// LastTime is the host's time of that event, in milliseconds since the epoch.
+	LastTime int64 `json:"lastTime,omitempty"`
 	// Final points at the last message of the ended turn that has text, -1 for none.
 	Final int64 `json:"final"`
 	// Candidate is that message while the turn runs, -1 for none.
@@ -214,6 +216,16 @@ func (s *State) Watermark(sessionID string) int64 {
 	return -1
 }
 
+// At is the last recorded event of a session; its Seq is -1 for none, its Event empty where what stands at the
+// watermark is not known.
+func (s *State) At(sessionID string) Mark {
+	session := s.Sessions[sessionID]
+	if session == nil {
+		return Mark{Seq: -1}
+	}
+	return Mark{Seq: session.Watermark, Event: session.LastEvent, Time: session.LastTime}
+}
+
 // PendingInOrder lists the ids of the pending requests, oldest first.
 func (s *State) PendingInOrder() []string {
 	return slices.SortedFunc(maps.Keys(s.Pending), func(a, b string) int {
@@ -236,10 +248,18 @@ func (s *State) Arrived(requestID string) bool {
 		return true
 	}
 	for _, session := range s.Sessions {
-		for _, items := range session.Inbox {
-			if slices.ContainsFunc(items, func(item InboxItem) bool { return item.RequestID == requestID }) {
-				return true
-			}
+		if session.waits(requestID) {
+			return true
+		}
+	}
+	return false
+}
+
+// waits reports whether a prompt lies in the session's inbox.
+func (s *Session) waits(requestID string) bool {
+	for _, items := range s.Inbox {
+		if slices.ContainsFunc(items, func(item InboxItem) bool { return item.RequestID == requestID }) {
+			return true
 		}
 	}
 	return false

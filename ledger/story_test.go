@@ -45,7 +45,7 @@ func (s *story) add(e Entry) {
 	if err := r.check(); err != nil {
 		s.tb.Fatalf("check %s: %v", r.Type, err)
 	}
-	admitted, err := s.state.admit(&r, e.From)
+	admitted, err := s.state.admit(&r, e.From, e.Seen)
 	if err != nil {
 		s.tb.Fatalf("admit %s: %v", r.Type, err)
 	}

@@ -82,7 +82,7 @@ func (m *Mux) connectOnce() (connected bool, err error) {
 	}
 	wasReady := false
 	tasks = m.setConn(func(c *connection) {
-		wasReady = c.ready
+		wasReady = c.listed
 		c.open, c.listed, c.ready, c.cancel = false, false, false, nil
 		c.err, c.ended = err, c.begun
 	})
@@ -90,6 +90,19 @@ func (m *Mux) connectOnce() (connected bool, err error) {
 		t.disconnected()
 	}
 	return wasReady, err
+}
+
+// drop gives up a connection whose host cannot be reached by other means any more, without waiting for the stream to
+// notice.
+func (m *Mux) drop(epoch int, err error) {
+	for _, t := range m.setConn(func(c *connection) {
+		if c.epoch == epoch && c.open {
+			c.ready = false
+			c.cancel(err)
+		}
+	}) {
+		t.announce()
+	}
 }
 
 // read hands the frames of the stream to the tasks. It waits for the stream and for nothing else.

@@ -258,6 +258,9 @@ func (m *Mux) List(ctx context.Context) ([]dsh.Session, error) {
 	epoch, _ := m.up()
 	sessions, err := m.opts.Host.Sessions(ctx)
 	if err != nil {
+		if dsh.KindOf(err) == dsh.NotSent && ctx.Err() == nil {
+			m.drop(epoch, err)
+		}
 		return nil, err
 	}
 	m.resolve(epoch, sessions)

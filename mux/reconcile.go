@@ -2,6 +2,7 @@ package mux
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -25,11 +26,12 @@ func (t *Task) reconcile(ctx context.Context, epoch int, s source) error {
 	if err := t.refresh(); err != nil {
 		return err
 	}
-	mark := int64(-1)
-	if err := t.ledger.View(func(state *ledger.State) { mark = state.Watermark(s.id) }); err != nil {
+	at := ledger.Mark{Seq: -1}
+	if err := t.ledger.View(func(state *ledger.State) { at = state.At(s.id) }); err != nil {
 		return err
 	}
-	entries, last, err := t.history(ctx, &s, mark)
+	mark := at.Seq
+	entries, last, err := t.history(ctx, &s, at)
 	switch kind := dsh.KindOf(err); {
 	case dsh.IsCode(err, dsh.CodeSessionNotFound):
 		t.setGone(epoch, s)
@@ -39,12 +41,10 @@ func (t *Task) reconcile(ctx context.Context, epoch int, s source) error {
 		t.log.Warn("a subagent's history cannot be read", "session", s.id, "err", logged(err))
 		t.setUnreadable(epoch, s.id)
 		return nil
+	case errors.Is(err, errRewound):
+		return t.rewind(ctx, epoch, s, at)
 	case err != nil:
 		return err
-	}
-	if last < mark {
-		t.log.Warn("the host's history ends before what is recorded of it; what it writes anew up to there is not followed",
-			"session", s.id, "ends", last, "recorded", mark)
 	}
 	if err := t.append(ctx, epoch, entries); err != nil {
 		return err
@@ -58,9 +58,12 @@ func (t *Task) reconcile(ctx context.Context, epoch int, s source) error {
 	return nil
 }
 
-// history reads a session's events behind mark, oldest first, with a gap where the host no longer has them. last is
-// the seq of the last event, chunks included; -1 for an empty history.
-func (t *Task) history(ctx context.Context, s *source, mark int64) (entries []ledger.Entry, last int64, err error) {
+// history reads a session's events behind at, oldest first, with a gap where the host no longer has them. last is
+// the seq of the last event, chunks included; -1 for an empty history. It fails with errRewound when the history does
+// not have the event that is recorded at at.
+func (t *Task) history(ctx context.Context, s *source, at ledger.Mark) (entries []ledger.Entry, last int64, err error) {
+	mark := at.Seq
+	proved := at.Event == "" // there is nothing to hold the history against
 	if s.origin == ledger.OriginSubagent && s.mode == "" {
 		if s.mode, err = t.subagentMode(ctx, *s); err != nil {
 			return nil, 0, err
@@ -98,13 +101,22 @@ func (t *Task) history(ctx context.Context, s *source, mark int64) (entries []le
 			if ev.Seq > mark && ev.Type != dsh.EventChunk {
 				scrubbed = append(scrubbed, scrub(ev, mark+1, *s))
 			}
+			if ev.Seq == mark && !proved {
+				if !isMark(ev, at) {
+					return nil, 0, errRewound
+				}
+				proved = true
+			}
 		}
 		pages = append(pages, scrubbed)
-		if first <= mark+1 || !page.HasMore {
+		if (first <= mark+1 && proved) || first <= mark || !page.HasMore {
 			break
 		}
 		req.BeforeSeq = first
 		req.MaxMessages = min(req.MaxMessages*growth, limit)
+	}
+	if last < mark && !proved {
+		return nil, 0, errRewound
 	}
 	if first > mark+1 {
 		gap := record(ledger.TypeGap, *s, ledger.Coordination{From: mark + 1, To: first - 1})
@@ -129,7 +141,7 @@ func (t *Task) firstPage(s source, mark int64) int {
 	if r == nil {
 		return littleHistory
 	}
-	missing := max(r.next-1-mark, 1)
+	missing := max(r.next-mark, 1) // one more, the event at the mark itself
 	return int(min(missing/slack+slack, wholeHistory))
 }
 

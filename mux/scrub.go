@@ -21,19 +21,23 @@ func vocabulary(word string, known ...string) string {
 	return "other"
 }
 
+// eventName is an event's wire type as it is recorded.
+func eventName(wireType string) string {
+	if !ledger.IsWord(wireType) {
+		return "other"
+	}
+	return wireType
+}
+
 // scrub keeps of an event what coordination needs. The text of the event stays behind.
 func scrub(ev dsh.Event, from int64, s source) ledger.Entry {
-	kind := ev.Type
-	if !ledger.IsWord(kind) {
-		kind = "other"
-	}
 	entry := ledger.Entry{From: from, Record: ledger.Record{
 		SourceSessionID: s.id,
 		SourceSeq:       new(ev.Seq),
 		ParentSessionID: s.parent,
 		Origin:          s.origin,
 		Type:            ledger.TypeEvent,
-		Coordination:    ledger.Coordination{Event: kind, Time: ev.Time},
+		Coordination:    ledger.Coordination{Event: eventName(ev.Type), Time: ev.Time},
 	}}
 	c := &entry.Coordination
 	switch ev.Type {

@@ -116,6 +116,45 @@ func (t *Task) complete(snap *Snapshot) {
 // connections is how many connections may be lost under one call before it gives up.
 const connections = 3
 
+// settled waits until what came before the call is in the ledger and, right after the connection was made, until the
+// burst has brought the requests that the ledger holds as pending, so that they are either shown whole or withdrawn.
+func (t *Task) settled(ctx context.Context, epoch int) error {
+	if err := t.idle(ctx, epoch); err != nil {
+		return err
+	}
+	limit := time.NewTimer(2 * t.m.opts.Quiet)
+	defer limit.Stop()
+	for {
+		changed := t.Changed()
+		var pending []string
+		if err := t.ledger.View(func(state *ledger.State) { pending = state.PendingInOrder() }); err != nil {
+			return err
+		}
+		t.mu.Lock()
+		lost := t.epoch != epoch
+		over := t.settledOn == epoch || t.fault != nil || !slices.ContainsFunc(pending, func(id string) bool {
+			r := t.requests[id]
+			return r == nil || !r.confirmed
+		})
+		t.mu.Unlock()
+		switch {
+		case lost:
+			return errLost
+		case over:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-t.m.ctx.Done():
+			return ErrClosed
+		}
+	}
+}
+
 // Current brings the view up to the host's as far as the stream and the histories tell, and returns when everything
 // that has come is in the ledger. It costs no call while the task is followed live.
 func (t *Task) Current(ctx context.Context) error {
@@ -126,7 +165,7 @@ func (t *Task) Current(ctx context.Context) error {
 			return lost
 		}
 		t.wake()
-		if err = t.idle(ctx, epoch); err != errLost {
+		if err = t.settled(ctx, epoch); err != errLost {
 			break
 		}
 	}
@@ -151,7 +190,7 @@ func (t *Task) Fresh(ctx context.Context) (row dsh.Session, listed bool, err err
 		}
 		row, listed = t.compare(sessions)
 		t.wake()
-		if err = t.idle(ctx, epoch); err != errLost {
+		if err = t.settled(ctx, epoch); err != errLost {
 			break
 		}
 	}

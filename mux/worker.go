@@ -54,15 +54,18 @@ func (t *Task) activate(epoch int) error {
 		return err
 	}
 	known := map[string]source{}
-	marks := map[string]int64{}
+	marks := map[string]ledger.Mark{}
 	if err := t.ledger.View(func(state *ledger.State) {
 		for id, s := range state.Sessions {
 			known[id] = source{id: id, parent: s.Parent, origin: s.Origin, mode: s.Mode}
-			marks[id] = s.Watermark
+			marks[id] = state.At(id)
 		}
 	}); err != nil {
 		return err
 	}
+	t.m.mu.Lock()
+	since := t.m.conn.since
+	t.m.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.epoch != epoch {
@@ -74,12 +77,13 @@ func (t *Task) activate(epoch int) error {
 		}
 	}
 	for id, s := range t.sessions {
-		mark, recorded := marks[id]
+		at, recorded := marks[id]
+		mark := at.Seq
 		if !recorded {
 			mark = -1
 		}
 		r := t.runs[id]
-		if !s.need && r != nil && r.lo-1 <= mark && mark <= r.next-1 {
+		if !s.need && r != nil && r.lo-1 <= mark && mark <= r.next-1 && t.writtenDown(at, since) {
 			s.covered, s.lo, s.next = true, mark+1, mark+1
 		} else {
 			s.need = true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -23,6 +24,8 @@ type host interface {
 	Start(t *testing.T)
 	// Kill ends its process as a crash would.
 	Kill()
+	// Forget is Kill and Start of a host that had not written down the last events of a session.
+	Forget(t *testing.T, session string)
 }
 
 // scenario is one story of a supervisor and a host.
@@ -80,14 +83,21 @@ func (e *env) bridge(set ...string) *bridge {
 // bridgeWith is bridge with options for the client.
 func (e *env) bridgeWith(set []string, options ...client.ClientOption) *bridge {
 	e.t.Helper()
-	vars := append([]string{
+	return e.launch(exec.Command(binary), set, options...)
+}
+
+// launch starts a process of the bridge by a command of its own.
+func (e *env) launch(cmd *exec.Cmd, set []string, options ...client.ClientOption) *bridge {
+	e.t.Helper()
+	// Nothing else is in its environment.
+	cmd.Env = append([]string{
 		"DSH_HOST_URL=" + e.host.URL(),
 		"DSH_BRIDGE_HOME=" + e.home,
 		"DSH_LOG=debug",
 		"HOME=" + e.temp,
 		"TMPDIR=" + e.temp,
 	}, set...)
-	b := launch(e.t, vars, options...)
+	b := launch(e.t, cmd, options...)
 	e.bridges = append(e.bridges, b)
 	return b
 }

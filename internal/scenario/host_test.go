@@ -110,3 +110,23 @@ func (p person) subagents(root string) []string {
 	}
 	return below[1:]
 }
+
+// outcome is how a session's last turn came out, as its history tells: the execution that the bridge has to show, and
+// the turn's last words, nil for none.
+func (p person) outcome(session string) (execution string, said any) {
+	p.t.Helper()
+	for _, item := range p.call("session.history", args{"sessionId": session, "maxMessages": 1_000_000}).Get("events").Array() {
+		ev := item.Get("event")
+		switch ev.Get("type").String() {
+		case "turn/start":
+			execution, said = "running", nil
+		case "assistant/message":
+			if text := ev.Get("data.message.content.#(type==text).text"); text.String() != "" {
+				said = text.String()
+			}
+		case "turn/end":
+			execution = map[string]string{"completed": "turn_completed", "interrupted": "interrupted", "aborted": "canceled", "error": "failed"}[ev.Get("data.reason.kind").String()]
+		}
+	}
+	return execution, said
+}

@@ -21,7 +21,7 @@ type book struct {
 }
 
 // readLedger reads a task's ledger and checks what must hold of every one: cursors 1, 2, 3…, every event of a session
-// once and in ascending order.
+// once and in ascending order, unless the host has taken some back.
 func (e *env) readLedger(task string) (book, error) {
 	path := filepath.Join(e.home, "ledgers", task, ledger.EventsFile)
 	data, err := os.ReadFile(path)
@@ -51,7 +51,10 @@ func (e *env) readLedger(task string) (book, error) {
 		if r.Cursor != int64(i)+1 {
 			return book{}, fmt.Errorf("the ledger of %s: record %d has cursor %d", task, i+1, r.Cursor)
 		}
-		if r.Type == ledger.TypeEvent {
+		switch r.Type {
+		case ledger.TypeRewind:
+			marks[r.SourceSessionID] = r.Coordination.From - 1
+		case ledger.TypeEvent:
 			if mark, seen := marks[r.SourceSessionID]; seen && *r.SourceSeq <= mark {
 				return book{}, fmt.Errorf("the ledger of %s: record %d is event %d of a session whose event %d came before", task, i+1, *r.SourceSeq, mark)
 			}
@@ -62,12 +65,16 @@ func (e *env) readLedger(task string) (book, error) {
 	return b, nil
 }
 
-// events are the durable events in the ledger, by session, in their order.
+// events are the durable events in the ledger, by session, in their order, without those that the host took back.
 func (b book) events() map[string][]event {
 	all := map[string][]event{}
 	for _, r := range b.Records {
-		if r.Type == ledger.TypeEvent {
-			all[r.SourceSessionID] = append(all[r.SourceSessionID], event{r.SourceSessionID, *r.SourceSeq, r.Coordination.Event})
+		session := r.SourceSessionID
+		switch r.Type {
+		case ledger.TypeEvent:
+			all[session] = append(all[session], event{session, *r.SourceSeq, r.Coordination.Event})
+		case ledger.TypeRewind:
+			all[session] = slices.DeleteFunc(all[session], func(ev event) bool { return ev.Seq >= r.Coordination.From })
 		}
 	}
 	return all

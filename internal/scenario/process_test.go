@@ -62,12 +62,10 @@ func (t tee) Write(p []byte) (int, error) {
 	return t.client.Write(p)
 }
 
-// launch starts the binary with that environment and nothing else in it, and shakes hands.
-func launch(t *testing.T, env []string, options ...client.ClientOption) *bridge {
+// launch starts the binary and shakes hands.
+func launch(t *testing.T, cmd *exec.Cmd, options ...client.ClientOption) *bridge {
 	t.Helper()
-	b := &bridge{t: t, sent: &recording{}, stdout: &recording{}, stderr: &recording{}, gone: make(chan struct{})}
-	b.cmd = exec.Command(binary)
-	b.cmd.Env = env
+	b := &bridge{t: t, cmd: cmd, sent: &recording{}, stdout: &recording{}, stderr: &recording{}, gone: make(chan struct{})}
 	// A group of its own: what the terminal sends to the tests is not for it.
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := b.cmd.StdinPipe()
@@ -92,7 +90,7 @@ func launch(t *testing.T, env []string, options ...client.ClientOption) *bridge 
 		_ = stdin.Close()
 	})
 	if len(options) == 0 {
-		// The handshake that callers use today, instead of the probe for the one that is to come.
+		// The handshake of today's callers, instead of the library's probe for a newer one.
 		options = append(options, client.WithProtocolVersion(mcp.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
 	b.client = client.NewClient(transport.NewIO(out, kept{io.MultiWriter(stdin, b.sent), stdin}, nopCloser{}), options...)
@@ -102,8 +100,7 @@ func launch(t *testing.T, env []string, options ...client.ClientOption) *bridge 
 		t.Fatal(err)
 	}
 	b.hello, err = b.client.Initialize(ctx, mcp.InitializeRequest{Params: mcp.InitializeParams{
-		ProtocolVersion: mcp.LATEST_LEGACY_PROTOCOL_VERSION,
-		ClientInfo:      mcp.Implementation{Name: "scenario", Version: "1"},
+		ClientInfo: mcp.Implementation{Name: "scenario", Version: "1"},
 	}})
 	if err != nil {
 		t.Fatalf("initialize: %v\n%s", err, b.stderr)

@@ -16,6 +16,7 @@ var restartScenarios = []scenario{
 	{name: "the bridge is away while the task goes on", run: bridgeAway},
 	{name: "the host is killed in mid-turn", run: hostKilled, ownHost: true},
 	{name: "the host is killed between turns", run: hostKilledBetween, ownHost: true},
+	{name: "the host is killed and forgets what it said last", run: hostForgets, ownHost: true},
 	{name: "the host is killed with a question open", run: hostKilledAsking, ownHost: true},
 	{name: "the host is away at the start", run: hostAwayAtStart, hostAway: true},
 	{name: "another host under the address", run: anotherHost},
@@ -90,6 +91,7 @@ func hostKilled(e *env) {
 	e.inCommand(b, t)
 	b.followup(t, "queue", e.prompt(e.say("the queued one")))
 	s := e.until(b, t, "holding the message", func(a answer) bool { return a.num("queue.nextTurn") == 1 })
+	e.stored(b, t, s.num("cursor"))
 	wait := b.begin(e.t.Context(), "dsh_wait", args{"taskId": t.id, "sinceCursor": s.num("cursor"), "until": "attention", "timeoutSec": 30})
 	e.host.Kill()
 
@@ -137,22 +139,47 @@ func hostKilledBetween(e *env) {
 	b := e.bridge()
 	t := e.delegate(b, e.prompt(e.say("before")), nil)
 	b.ended(t, t.cursor)
+	// A second turn makes sure that the first is on the host's disk.
+	cursor := b.followup(t, "queue", e.prompt(e.bash("echo "+e.canary), e.say("before")))
+	b.ended(t, cursor)
 	e.host.Kill()
 	// The last words are the host's, and it is away.
-	s := b.status(t)
+	s := e.until(b, t, "without its host", func(a answer) bool { return a.str("availability") == "host_unreachable" })
 	s.want(args{"status": "unknown", "execution": "turn_completed", "lastKnownExecutionStatus": "turn_completed", "finalMessage": nil, "finalMessageStatus": "available"})
 	s.str("contentUnavailable")
 	b.call("dsh_release_workspace", args{"taskId": t.id}).want(args{"released": true, "workspace.cwd": t.cwd})
 
 	e.host.Start(e.t)
+	execution, said := e.person().outcome(t.session)
 	e.until(b, t, "connected", func(a answer) bool { return a.str("availability") == "connected" }).want(args{
-		"status": "turn_completed", "finalMessage.text": e.text("before"), "recovery": "live", "lastKnownExecutionStatus": nil, "workspace": nil,
+		"status": execution, "finalMessage.text": said, "recovery": "live", "lastKnownExecutionStatus": nil, "workspace": nil,
 	})
 	b.stop()
 	b = e.bridge()
 	second := e.delegate(b, e.prompt(e.say("into the same directory")), args{"cwd": t.cwd})
 	b.ended(second, second.cursor).want(args{"finalMessage.text": e.text("into the same directory")})
-	b.status(t).want(args{"status": "turn_completed", "finalMessage.text": e.text("before")})
+	b.status(t).want(args{"status": execution, "finalMessage.text": said})
+}
+
+// hostForgets kills a host before it has written down what it has streamed. Started again, it goes on from an earlier
+// event, and uses the numbers of those that it has forgotten for others.
+func hostForgets(e *env) {
+	b := e.bridge()
+	t := e.delegate(b, e.prompt(e.bash("echo "+e.canary), e.say("before")), nil)
+	b.ended(t, t.cursor)
+	b.followup(t, "queue", e.prompt(e.thinking()))
+	e.running(b, t)
+	b.followup(t, "queue", e.prompt(e.say("queued or forgotten")))
+	e.until(b, t, "holding the message", func(a answer) bool { return a.num("queue.nextTurn") == 1 })
+	e.host.Forget(e.t, t.session)
+
+	execution, said := e.person().outcome(t.session)
+	e.until(b, t, "connected", func(a answer) bool { return a.str("availability") == "connected" }).want(args{
+		"status": execution, "finalMessage.text": said, "recovery": "live",
+	})
+	cursor := b.followup(t, "queue", e.prompt(e.say("after")))
+	b.ended(t, cursor).want(args{"execution": "turn_completed", "finalMessage.text": e.text("after")})
+	b.one(b.tail(t, cursor), "assistant/message", args{"text": e.text("after")})
 }
 
 func hostKilledAsking(e *env) {
@@ -160,7 +187,7 @@ func hostKilledAsking(e *env) {
 	t := e.delegate(b, e.prompt(e.tool("ask_user_question", args{"questions": []args{{"id": "q", "question": e.text("really?")}}})), nil)
 	b.asked(t, t.cursor)
 	e.host.Kill()
-	s := b.status(t)
+	s := e.until(b, t, "without its host", func(a answer) bool { return a.str("availability") == "host_unreachable" })
 	s.want(args{"status": "unknown", "execution": "awaiting_input", "pending.#": 1, "pending.0.questions": nil})
 	s.str("pending.0.unavailable")
 	e.host.Start(e.t)

@@ -33,3 +33,9 @@ func (h *scriptedHost) Start(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func (h *scriptedHost) Forget(t *testing.T, _ string) {
+	t.Helper()
+	h.Kill()
+	h.Start(t)
+}

@@ -89,6 +89,19 @@ func (e *env) inCommand(b *bridge, t task) {
 	})
 }
 
+// stored waits until the host has surely written down what it had streamed up to a cursor: it does so before it runs
+// the next command.
+func (e *env) stored(b *bridge, t task, cursor int64) {
+	e.t.Helper()
+	e.eventually(func() string {
+		later := b.tail(t, cursor)
+		if calls := pick(later, "tool/call", nil); len(calls) > 0 && len(pick(later, "tool/result", args{"callId": calls[0].Get("callId").String()})) > 0 {
+			return ""
+		}
+		return "no command was run since"
+	})
+}
+
 // inThought waits until the model has been asked for the first time. Beside that the host asks it for a title, which
 // comes while the first request hangs.
 func (e *env) inThought(b *bridge, t task) {

@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// timed is an event with a host's time of its own, by which a rewritten one is told.
+func timed(session string, seq int64, event string, time int64, c Coordination) Entry {
+	c.Event, c.Time = event, time
+	return Entry{Record: Record{SourceSessionID: session, SourceSeq: &seq, Origin: OriginRoot, Type: TypeEvent, Coordination: c}}
+}
+
+func rewound(session string, from int64, seen Mark, left *Session, lost ...string) Entry {
+	return Entry{Seen: seen, Record: Record{SourceSessionID: session, Origin: OriginRoot, Type: TypeRewind, Coordination: Coordination{From: from, Session: left, Lost: lost}}}
+}
+
+// held is the ledger's own state, for a look at it.
+func held(t *testing.T, l *Ledger) (state *State) {
+	t.Helper()
+	if err := l.View(func(s *State) { state = s }); err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// A host that was killed has lost the events it had not written down, and gives their seqs to others.
+func TestRewind(t *testing.T) {
+	f := newFolder(t)
+	l := f.open()
+	first := []Entry{
+		timed(root, 0, "turn/start", 10, Coordination{Turn: 1}),
+		timed(root, 1, "assistant/message", 11, Coordination{Text: true}),
+		timed(root, 2, "turn/end", 12, Coordination{Turn: 1, Reason: ReasonCompleted}),
+	}
+	lost := []Entry{
+		timed(root, 3, "turn/start", 13, Coordination{Turn: 2}),
+		timed(root, 4, "user/message", 14, Coordination{RequestID: "p2", SourceKind: "user"}),
+		timed(root, 5, "assistant/message", 15, Coordination{Text: true}),
+	}
+	appendAll(t, l, append(append([]Entry{}, first...), lost...)...)
+	marks, err := l.Marks(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Mark{Seq: 5, Event: "assistant/message", Time: 15}); len(marks) != 6 || marks[5] != want {
+		t.Fatalf("the marks are %v", marks)
+	}
+
+	left := Prefix(root, first)
+	appendAll(t, l, rewound(root, 3, marks[5], left),
+		timed(root, 3, "session/end-seed", 30, Coordination{}))
+
+	state := held(t, l)
+	if got := state.Execution(); got != Interrupted {
+		t.Errorf("the lost turn counts as %s", got)
+	}
+	if s := state.Sessions[root]; s.Watermark != 3 || s.Final != -1 || s.Turn.Number != 2 {
+		t.Errorf("the session is %+v", s)
+	}
+	// The next prompt begins turn 2 anew, under seqs that were given before.
+	appendAll(t, l, timed(root, 4, "turn/start", 40, Coordination{Turn: 2}), timed(root, 5, "turn/end", 41, Coordination{Turn: 2, Reason: ReasonCompleted}))
+	if got := held(t, l).Execution(); got != TurnCompleted {
+		t.Errorf("the turn that was begun anew counts as %s", got)
+	}
+	marks, err = l.Marks(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Mark{{0, "turn/start", 10, ""}, {1, "assistant/message", 11, ""}, {2, "turn/end", 12, ""}, {3, "session/end-seed", 30, ""}, {4, "turn/start", 40, ""}, {5, "turn/end", 41, ""}}
+	if diff := cmp.Diff(want, marks); diff != "" {
+		t.Errorf("the marks after the rewind (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(stateOf(t, l), stateOf(t, f.open())); diff != "" {
+		t.Errorf("read anew the state is another:\n%s", diff)
+	}
+}
+
+// Two processes find out at the same time; one rewinds.
+func TestRewindHappensOnce(t *testing.T) {
+	f := newFolder(t)
+	l := f.open()
+	appendAll(t, l, timed(root, 0, "turn/start", 10, Coordination{Turn: 1}), timed(root, 1, "step/start", 11, Coordination{}))
+	seen := Mark{Seq: 1, Event: "step/start", Time: 11}
+	left := Prefix(root, []Entry{timed(root, 0, "turn/start", 10, Coordination{Turn: 1})})
+	appendAll(t, l, rewound(root, 1, seen, left), timed(root, 1, "turn/end", 20, Coordination{Turn: 1, Reason: ReasonInterrupted}))
+	other := f.open()
+	done, err := other.Append(t.Context(), []Entry{rewound(root, 1, seen, left), timed(root, 1, "turn/end", 20, Coordination{Turn: 1, Reason: ReasonInterrupted})})
+	if err != nil || done.Added != 0 {
+		t.Errorf("the second rewind added %d records (%v)", done.Added, err)
+	}
+}
+
+// The turn that is left open by a rewind stays open until the history tells of its end.
+func TestRewindIntoATurn(t *testing.T) {
+	l := newFolder(t).open()
+	first := []Entry{timed(root, 0, "turn/start", 10, Coordination{Turn: 1}), timed(root, 1, "assistant/message", 11, Coordination{Text: true})}
+	appendAll(t, l, append(append([]Entry{}, first...), timed(root, 2, "turn/end", 12, Coordination{Turn: 1, Reason: ReasonCompleted}))...)
+	appendAll(t, l, rewound(root, 2, Mark{Seq: 2, Event: "turn/end", Time: 12}, Prefix(root, first)))
+	if got := held(t, l).Execution(); got != Running {
+		t.Errorf("the task is %s", got)
+	}
+	appendAll(t, l, timed(root, 2, "turn/end", 20, Coordination{Turn: 1, Reason: ReasonInterrupted}))
+	state := held(t, l)
+	if got := state.Execution(); got != Interrupted || state.Sessions[root].Final != 1 {
+		t.Errorf("the task is %s, its final message at %d", got, state.Sessions[root].Final)
+	}
+}
+
+// A prompt that went down with the host may be sent again under its id.
+func TestRewindTakesPromptsBack(t *testing.T) {
+	l := newFolder(t).open()
+	issue := func(id, outcome string) Entry {
+		return Entry{Record: Record{SourceSessionID: root, Origin: OriginRoot, Type: TypePromptIssued, Coordination: Coordination{RequestID: id, Outcome: outcome, Fingerprint: "f"}}}
+	}
+	queued := timed(root, 2, "agent/inbox/spliced", 12, Coordination{Inbox: &InboxChange{Target: "next-turn", Inserted: []InboxItem{{ID: "m2", RequestID: "p2"}}}})
+	appendAll(t, l,
+		issue("p1", PromptAccepted), issue("p2", PromptAccepted),
+		timed(root, 0, "turn/start", 10, Coordination{Turn: 1}),
+		timed(root, 1, "user/message", 11, Coordination{RequestID: "p1", SourceKind: "user"}),
+		queued)
+	appendAll(t, l, rewound(root, 1, Mark{Seq: 2, Event: queued.Coordination.Event, Time: 12}, Prefix(root, []Entry{timed(root, 0, "turn/start", 10, Coordination{Turn: 1})}), "p1"))
+	state := held(t, l)
+	for _, id := range []string{"p1", "p2"} {
+		if issued, known := state.IssuedPrompt(id); !known || issued.Outcome != PromptRefused || state.Arrived(id) || state.Prompts[id] != nil {
+			t.Errorf("%s is %+v, arrived %t, awaited %v", id, issued, state.Arrived(id), state.Prompts[id])
+		}
+	}
+}

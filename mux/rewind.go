@@ -1,0 +1,108 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/ledger"
+)
+
+// A host sends an event at once and writes it down a moment later, in batches. One that is killed in between has lost
+// what it had sent, and gives the seqs of the lost events to others.
+
+// errRewound says that a history does not have the event that is recorded at its watermark.
+var errRewound = errors.New("the host lost events that it had sent")
+
+// writeDelay is long against the time within which a host writes its events down (0.2 s on 0.1.0-rc.8): what is older
+// than this when a connection is lost is not lost with the host.
+const writeDelay = 10 * time.Second
+
+// writtenDown reports whether the recorded event cannot have been lost with a host that died before since.
+func (t *Task) writtenDown(at ledger.Mark, since time.Time) bool {
+	return at.Seq < 0 || (at.Event != "" && since.UnixMilli()-at.Time > writeDelay.Milliseconds())
+}
+
+// isMark reports whether an event of the history is the recorded one.
+func isMark(ev dsh.Event, at ledger.Mark) bool {
+	return ev.Type != dsh.EventChunk && eventName(ev.Type) == at.Event && ev.Time == at.Time
+}
+
+// rewind takes a session's record back to the last event that the host still has, and goes on from there.
+func (t *Task) rewind(ctx context.Context, epoch int, s source, at ledger.Mark) error {
+	entries, last, err := t.history(ctx, &s, ledger.Mark{Seq: -1})
+	if err != nil {
+		return err
+	}
+	marks, err := t.ledger.Marks(s.id)
+	if err != nil {
+		return err
+	}
+	from := firstVoid(marks, entries)
+	t.log.Warn("the host lost events that it had sent, as one that is killed does", "session", s.id, "from", from, "recorded", at.Seq)
+	behind := slices.IndexFunc(entries, func(e ledger.Entry) bool { return e.SourceSeq != nil && *e.SourceSeq >= from })
+	if behind < 0 {
+		behind = len(entries)
+	}
+	left, rest := ledger.Prefix(t.Root, entries[:behind]), entries[behind:]
+	mark := int64(-1)
+	if left != nil {
+		mark = left.Watermark
+	}
+	back := record(ledger.TypeRewind, s, ledger.Coordination{From: from, Session: left, Lost: lostPrompts(marks, entries, from)})
+	back.Seen = at
+	batch := []ledger.Entry{back}
+	for _, e := range rest {
+		e.From = mark + 1
+		batch = append(batch, e)
+	}
+	if err := t.append(ctx, epoch, batch); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if current := t.sessions[s.id]; current != nil && t.epoch == epoch {
+		current.mode = s.mode
+		current.covered, current.lo, current.next = true, mark+1, max(last, mark)+1
+	}
+	return nil
+}
+
+// firstVoid is the first recorded seq that the history no longer has as it was. Everything before it is the same, for
+// both only ever grow at their ends.
+func firstVoid(marks []ledger.Mark, entries []ledger.Entry) int64 {
+	have := make(map[int64]ledger.Coordination, len(entries))
+	first := int64(-1)
+	for _, e := range entries {
+		if e.SourceSeq != nil {
+			have[*e.SourceSeq] = e.Coordination
+			if first < 0 {
+				first = *e.SourceSeq
+			}
+		}
+	}
+	next := int64(0)
+	for _, m := range marks {
+		if c, ok := have[m.Seq]; m.Seq >= first && (!ok || c.Event != m.Event || c.Time != m.Time) {
+			return m.Seq
+		}
+		next = m.Seq + 1
+	}
+	return next
+}
+
+// lostPrompts are the prompts whose messages were recorded from there on and are not in the history any more.
+func lostPrompts(marks []ledger.Mark, entries []ledger.Entry, from int64) []string {
+	var lost []string
+	for _, m := range marks {
+		if m.Seq < from || m.RequestID == "" {
+			continue
+		}
+		if !slices.ContainsFunc(entries, func(e ledger.Entry) bool { return e.Coordination.RequestID == m.RequestID }) {
+			lost = append(lost, m.RequestID)
+		}
+	}
+	return lost
+}
