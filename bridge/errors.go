@@ -141,7 +141,7 @@ func fromHost(err *dsh.Error, hostURL string) *Error {
 		return &Error{Code: CodeHostIncompatible, Message: err.Message,
 			Hint: "This bridge speaks to DSH " + dsh.SpokenVersions + ". Start such a host, or point DSH_HOST_URL at one."}
 	case dsh.OutcomeUnknown:
-		if err.Method == dsh.MethodEvents {
+		if !changes(err.Method) {
 			return &Error{Code: CodeHostUnreachable, Message: "the connection to the DSH host at " + hostURL + " is lost", Hint: startHint(hostURL)}
 		}
 		return (&Error{Code: CodeHostUnreachable, Message: fmt.Sprintf("the connection broke during %s: whether the host did it is not known", err.Method),
@@ -165,6 +165,16 @@ func fromHost(err *dsh.Error, hostURL string) *Error {
 		return e
 	}
 	return &Error{Code: CodeHostError, Message: err.Error(), Hint: "What answers there does not behave like a DSH host of " + dsh.SpokenVersions + "; dsh_host_status tells more."}
+}
+
+// changes reports whether a call of the wire does something on the host. One that only reads leaves nothing unknown
+// when it breaks off.
+func changes(method string) bool {
+	switch method {
+	case "session.create", "session.prompt", "session.rename", "session.cancel", "session.updateQueue", "respond":
+		return true
+	}
+	return false
 }
 
 const routeHint = "The host cannot reach that model. A person sets its credentials or another default model in the DSH web UI; then use dsh_followup on this task."

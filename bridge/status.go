@@ -124,6 +124,9 @@ func (b *Bridge) status(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if kind := dsh.KindOf(hostErr); kind == dsh.NotSent || kind == dsh.OutcomeUnknown {
+		snap.Availability = mux.HostUnreachable // the stream has not noticed yet
+	}
 	answer := statusAnswer{
 		TaskID: t.ID, SessionID: t.Root, Title: row.Title, condition: conditionOf(snap),
 		FinalMessageStatus: finalStatus(snap), Queue: queueOf(snap.Queue), Jobs: jobsOf(snap.Jobs), Subagents: b.subagentsOf(t, snap),

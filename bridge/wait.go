@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/ledger"
 	"dsh-agentlink/mux"
 )
@@ -130,17 +131,21 @@ func (b *Bridge) waitFor(ctx context.Context, t *mux.Task, args waitArgs) *waite
 	if args.SinceCursor != nil {
 		since = *args.SinceCursor
 	}
+	// What counts as about to report does so for a while only.
+	again := time.NewTicker(reportGrace / 2)
+	defer again.Stop()
 	for snap := first; ; {
 		if err != nil {
 			return b.tell(ctx, t, snap, reasonAvailability, err)
 		}
-		if reason := wakes(first, snap, since, args.SinceCursor != nil, args.Until); reason != "" {
+		if reason := wakes(first, snap, since, args.SinceCursor != nil, args.Until, b.now()); reason != "" {
 			return b.tell(ctx, t, snap, reason, nil)
 		}
 		select {
 		case <-changed:
 			changed = t.Changed()
 			snap, err = t.Snapshot()
+		case <-again.C:
 		case <-deadline.C:
 			return b.tell(ctx, t, snap, reasonTimeout, nil)
 		case <-ctx.Done():
@@ -152,9 +157,9 @@ func (b *Bridge) waitFor(ctx context.Context, t *mux.Task, args waitArgs) *waite
 // wakes says why a caller that saw the task as first, and its records up to since, is to be woken now. What the caller
 // has seen already does not wake it again, unless nothing more will come: a task that is done answers at once, one whose
 // jobs or subagents will start another turn is waited for.
-func wakes(first, snap mux.Snapshot, since int64, seen bool, until string) string {
+func wakes(first, snap mux.Snapshot, since int64, seen bool, until string, now time.Time) string {
 	asked := slices.ContainsFunc(snap.Requests, func(r mux.Request) bool { return !seen || r.Cursor > since })
-	ended := snap.Execution.Terminal() && (!seen || snap.Turn.EndCursor > since || !goesOn(snap))
+	ended := snap.Execution.Terminal() && (!seen || snap.Turn.EndCursor > since || !goesOn(snap, now))
 	switch {
 	case snap.Availability != mux.Connected || snap.Availability != first.Availability:
 		return reasonAvailability
@@ -168,9 +173,16 @@ func wakes(first, snap mux.Snapshot, since int64, seen bool, until string) strin
 	return ""
 }
 
-// goesOn reports whether something runs that will start another turn of the root by itself.
-func goesOn(snap mux.Snapshot) bool {
-	return len(jobsOf(snap.Jobs)) > 0 || slices.ContainsFunc(snap.Subagents, func(s mux.Subagent) bool { return s.Turn.Open() })
+// reportGrace is how long after the end of a job or a subagent the turn that it starts is waited for. The host starts
+// it within milliseconds.
+const reportGrace = 2 * time.Second
+
+// goesOn reports whether something runs that will start another turn of the root by itself, or has ended just now and
+// is about to.
+func goesOn(snap mux.Snapshot, now time.Time) bool {
+	justEnded := func(millis int64) bool { return millis > 0 && now.Sub(time.UnixMilli(millis)).Abs() < reportGrace }
+	return slices.ContainsFunc(snap.Jobs, func(j dsh.Job) bool { return j.FinishedAt == 0 || justEnded(j.FinishedAt) }) ||
+		slices.ContainsFunc(snap.Subagents, func(s mux.Subagent) bool { return s.Turn.Open() || justEnded(s.Turn.EndedAt) })
 }
 
 // tell makes the answer of a wait that ends for the given reason.

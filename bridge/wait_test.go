@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"testing"
+	"time"
 
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/ledger"
@@ -14,8 +15,13 @@ func TestWakes(t *testing.T) {
 	ended := mux.Snapshot{Availability: mux.Connected, Execution: ledger.TurnCompleted, Turn: ledger.Turn{Number: 1, Ended: true, EndCursor: 10}, Cursor: 12}
 	withJob := ended
 	withJob.Jobs = []dsh.Job{{ID: "bash-1", Status: "running"}}
+	now := time.UnixMilli(1_000_000)
 	doneJob := ended
 	doneJob.Jobs = []dsh.Job{{ID: "bash-1", Status: "completed", FinishedAt: 5}}
+	justDone := ended
+	justDone.Jobs = []dsh.Job{{ID: "bash-1", Status: "completed", FinishedAt: now.UnixMilli() - 10}}
+	justReported := ended
+	justReported.Subagents = []mux.Subagent{{SessionID: "c", Turn: ledger.Turn{Number: 1, Ended: true, EndedAt: now.UnixMilli() - 10}}}
 	withChild := ended
 	withChild.Subagents = []mux.Subagent{{SessionID: "c", Turn: ledger.Turn{Number: 1}}}
 	asking := running
@@ -42,6 +48,8 @@ func TestWakes(t *testing.T) {
 		{"an end that was seen, and nothing more will come", ended, ended, 12, true, untilChange, reasonTerminal},
 		{"an end that was seen, and a job goes on", withJob, withJob, 12, true, untilChange, ""},
 		{"an end that was seen, and a job is done", doneJob, doneJob, 12, true, untilChange, reasonTerminal},
+		{"an end that was seen, and a job is done just now", justDone, justDone, 12, true, untilAttention, ""},
+		{"an end that was seen, and a subagent is done just now", justReported, justReported, 12, true, untilAttention, ""},
 		{"an end that was seen, and a subagent goes on", withChild, withChild, 12, true, untilAttention, ""},
 		{"an end that was not seen, though a job goes on", withJob, withJob, 9, true, untilAttention, reasonTerminal},
 		{"a caller without a cursor has seen nothing", withJob, withJob, 12, false, untilAttention, reasonTerminal},
@@ -53,7 +61,7 @@ func TestWakes(t *testing.T) {
 		{"the host is back", away, running, 10, true, untilAttention, reasonAvailability},
 		{"the session is not there", gone, gone, 10, true, untilChange, reasonAvailability},
 	} {
-		if got := wakes(c.first, c.snap, c.since, c.seen, c.until); got != c.want {
+		if got := wakes(c.first, c.snap, c.since, c.seen, c.until, now); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
