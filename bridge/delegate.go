@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"unicode/utf8"
 
@@ -13,6 +14,7 @@ import (
 	"dsh-agentlink/claims"
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/internal/tasks"
+	"dsh-agentlink/ledger"
 	"dsh-agentlink/mux"
 )
 
@@ -109,25 +111,8 @@ func (b *Bridge) delegate(ctx context.Context, raw json.RawMessage) (any, error)
 		TaskID: tasks.NewID(), SessionID: "session-" + uuid.NewString(), CreatedAt: b.now().UTC(),
 		Preset: args.AgentPreset, Stage: tasks.Mapped, PromptID: uuid.NewString(), PromptSent: tasks.SentNo,
 	}
-	known := false
-	if args.RequestID != "" {
-		unlock, err := b.requests.lock(ctx, args.RequestID)
-		if err != nil {
-			return nil, err
-		}
-		defer unlock()
-		data, err := json.Marshal(args)
-		if err != nil {
-			return nil, err
-		}
-		request := tasks.NewRequest(args.RequestID, data)
-		if task, known, err = b.earlier(task, args.RequestID, request); err != nil {
-			return nil, err
-		}
-	}
-	launch := &launch{b: b, args: args, task: task, watched: b.mux.Track(task.TaskID, task.SessionID)}
-	launch.answer = delegateAnswer{TaskID: task.TaskID, SessionID: task.SessionID, Repeated: known}
-	if err := launch.run(ctx, known); err != nil {
+	launch, err := b.launch(ctx, task, args)
+	if err != nil {
 		return nil, err
 	}
 	if wait > 0 {
@@ -137,6 +122,55 @@ func (b *Bridge) delegate(ctx context.Context, raw json.RawMessage) (any, error)
 		launch.answer.Cursor = launch.answer.NextCursor
 	}
 	return launch.answer, b.settled(launch.watched)
+}
+
+// launch takes a fresh task to its first prompt, or the one that an earlier call with the same requestId made as far as
+// it has to go.
+func (b *Bridge) launch(ctx context.Context, task tasks.Task, args delegateArgs) (*launch, error) {
+	known := false
+	if args.RequestID != "" {
+		var release func()
+		var err error
+		if task, known, release, err = b.claimRequest(ctx, task, args); err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	l := &launch{b: b, args: args, task: task, known: known, watched: b.mux.Track(task.TaskID, task.SessionID)}
+	l.answer = delegateAnswer{TaskID: task.TaskID, SessionID: task.SessionID, Repeated: known}
+	return l, l.run(ctx)
+}
+
+// claimRequest makes sure that a requestId makes one task, whatever number of calls and processes bring it, and that
+// one of them at a time works on its launch. It returns the task that an earlier call made, or the fresh one.
+func (b *Bridge) claimRequest(ctx context.Context, fresh tasks.Task, args delegateArgs) (task tasks.Task, known bool, release func(), err error) {
+	data, err := json.Marshal(args)
+	if err != nil {
+		return fresh, false, nil, err
+	}
+	request := tasks.NewRequest(args.RequestID, data)
+	unlock, err := b.requests.lock(ctx, args.RequestID)
+	if err != nil {
+		return fresh, false, nil, err
+	}
+	// One of 256 files, since a lock file is never removed.
+	launching := b.opts.Home.Lock(filepath.Join(b.opts.Home.TasksDir(), "launch-"+request.ID[:2]+".lock"))
+	if err := launching.Acquire(ctx, b.opts.LockTimeout); err != nil {
+		unlock()
+		return fresh, false, nil, err
+	}
+	release = func() {
+		if err := launching.Release(); err != nil {
+			b.log.Error("release a lock", "path", launching.Path(), "err", err)
+		}
+		unlock()
+	}
+	task, known, err = b.earlier(fresh, args.RequestID, request)
+	if err != nil {
+		release()
+		return fresh, false, nil, err
+	}
+	return task, known, release, nil
 }
 
 // earlier returns the task that a call with this requestId made before, or the fresh one with the request noted in it.
@@ -161,31 +195,30 @@ type launch struct {
 	b       *Bridge
 	args    delegateArgs
 	task    tasks.Task
+	known   bool // an earlier call began it
 	watched *mux.Task
 	answer  delegateAnswer
 }
 
-func (l *launch) run(ctx context.Context, known bool) error {
-	if known && l.task.PromptSent == tasks.SentYes {
+func (l *launch) run(ctx context.Context) error {
+	if l.known && l.task.PromptSent == tasks.SentYes {
 		l.answer.Accepted = true
 		return l.describe(ctx)
 	}
-	if err := l.b.mux.Connected(ctx); err != nil {
+	err := l.b.mux.Connected(ctx)
+	if err == nil {
+		err = l.checkPreset(ctx)
+	}
+	if err != nil && !l.task.Stage.Reached(tasks.Claimed) {
+		return errors.Join(err, l.forget(ctx)) // nothing has been made yet
+	}
+	if err != nil {
 		return err
 	}
-	if err := l.checkPreset(ctx); err != nil {
-		return err
-	}
-	if known && l.task.PromptSent == tasks.SentUnknown {
-		arrived, err := l.arrived(ctx)
-		if err != nil {
+	if l.known && l.task.PromptSent == tasks.SentUnknown {
+		if done, err := l.settlePrompt(ctx); done || err != nil {
 			return err
 		}
-		if arrived {
-			l.answer.Accepted = true
-			return errors.Join(l.save(tasks.Prompted, tasks.SentYes), l.describe(ctx))
-		}
-		return l.incomplete("whether the host got the prompt is still not known", nil)
 	}
 	if err := l.claim(ctx); err != nil {
 		return err
@@ -294,7 +327,7 @@ func (l *launch) prompt(ctx context.Context) error {
 		return err
 	}
 	err = l.watched.Prompt(ctx, dsh.PromptRequest{RPCID: l.task.PromptID, SessionID: l.task.SessionID, Mode: dsh.ModeQueue,
-		Text: l.args.Prompt, TimeZone: l.b.opts.TimeZone}, "")
+		Text: l.args.Prompt, TimeZone: l.b.opts.TimeZone}, l.fingerprint())
 	switch dsh.KindOf(err) {
 	case 0:
 		if err != nil { // the ledger could not note it, so nothing was sent
@@ -307,6 +340,14 @@ func (l *launch) prompt(ctx context.Context) error {
 	}
 	l.answer.Accepted = true
 	return errors.Join(l.save(tasks.Prompted, tasks.SentYes), l.describeClaim())
+}
+
+// fingerprint is the digest of what the caller may ask for again; empty when it did not say that it may.
+func (l *launch) fingerprint() string {
+	if l.task.Request == nil {
+		return ""
+	}
+	return l.task.Request.Fingerprint
 }
 
 func (l *launch) rename(ctx context.Context) {
@@ -327,16 +368,32 @@ func (l *launch) save(stage tasks.Stage, sent tasks.Sent) error {
 // forget takes back a launch of which the host has nothing.
 func (l *launch) forget(ctx context.Context) error {
 	l.b.mux.Untrack(l.task.TaskID)
-	_, _, err := l.b.claims.Release(context.WithoutCancel(ctx), l.task.TaskID)
+	var err error
+	if l.known || l.task.Stage.Reached(tasks.Claimed) {
+		_, _, err = l.b.claims.Release(context.WithoutCancel(ctx), l.task.TaskID)
+	}
 	return errors.Join(err, l.b.tasks.Delete(l.task.TaskID))
 }
 
-// arrived looks in the host's history for the prompt of a launch whose outcome was not known.
-func (l *launch) arrived(ctx context.Context) (bool, error) {
+// settlePrompt finds out what became of a prompt whose outcome was not known. It is done when the host's history has
+// it, and not done when it may be sent: it never left, or it went down with the host.
+func (l *launch) settlePrompt(ctx context.Context) (done bool, err error) {
 	if _, _, err := l.watched.Fresh(ctx); err != nil {
 		return false, err
 	}
-	return l.watched.Arrived(l.task.PromptID)
+	arrived, err := l.watched.Arrived(l.task.PromptID)
+	if err != nil {
+		return false, err
+	}
+	if arrived {
+		l.answer.Accepted = true
+		return true, errors.Join(l.save(tasks.Prompted, tasks.SentYes), l.describe(ctx))
+	}
+	// Every prompt is on record before it is sent.
+	if issued, sent, err := l.watched.IssuedPrompt(l.task.PromptID); err != nil || (sent && issued.Outcome != ledger.PromptRefused) {
+		return false, errors.Join(err, l.incomplete("whether the host got the prompt is still not known", nil))
+	}
+	return false, l.save(tasks.Created, tasks.SentNo)
 }
 
 // describe fills the answer of a launch that was complete before this call. Its caller has seen nothing of it yet.
@@ -379,7 +436,7 @@ func incompleteError(task tasks.Task, what string) *Error {
 	}
 	switch task.PromptSent {
 	case tasks.SentUnknown:
-		hint = "Call dsh_status on this taskId: it tells whether the prompt arrived. Do not send it again before"
+		hint = "Call dsh_status on this taskId: it tells whether the prompt arrived. Only when it did not, send it again with dsh_followup"
 	case tasks.SentYes:
 		hint = "Nothing is missing; dsh_status tells how it goes on"
 	}

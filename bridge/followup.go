@@ -118,8 +118,9 @@ func (b *Bridge) sendFollowup(ctx context.Context, task tasks.Task, t *mux.Task,
 	if err != nil {
 		return err
 	}
-	if view, err := b.launchOf(task, t); err != nil || (view != nil && task.PromptSent == tasks.SentUnknown) {
-		return errors.Join(err, incompleteError(task, "whether the host got the first prompt is not known"))
+	view, err := b.launchOf(task, t)
+	if err != nil {
+		return err
 	}
 	if task.Preset != "" && row.AgentPreset != "" && row.AgentPreset != task.Preset {
 		return &Error{Code: CodePresetMismatch, Message: fmt.Sprintf("the session runs preset %q, the task was delegated to %q", row.AgentPreset, task.Preset),
@@ -141,14 +142,19 @@ func (b *Bridge) sendFollowup(ctx context.Context, task tasks.Task, t *mux.Task,
 	if !models.Routable {
 		return &Error{Code: CodeModelUnroutable, Message: fmt.Sprintf("the host cannot reach %s (%s); nothing was sent", models.Model, models.Provider), Hint: routeHint}
 	}
-	if err := t.Prompt(ctx, dsh.PromptRequest{RPCID: rpcID, SessionID: t.Root, Mode: dsh.Mode(args.Mode), Text: args.Prompt, TimeZone: b.opts.TimeZone}, fingerprint); err != nil {
+	err = t.Prompt(ctx, dsh.PromptRequest{RPCID: rpcID, SessionID: t.Root, Mode: dsh.Mode(args.Mode), Text: args.Prompt, TimeZone: b.opts.TimeZone}, fingerprint)
+	if _, before := errors.AsType[*ledger.IssuedError](err); before {
+		_, err = b.repeated(t, rpcID, fingerprint, answer) // another process was first
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	answer.Accepted = true
-	if task.PromptSent != tasks.SentNo {
+	if view == nil {
 		return nil
 	}
-	// The launch had stopped before its prompt; this one completes it.
+	// The launch had broken off before its prompt was seen to arrive; this one completes it.
 	task.Stage, task.PromptSent, task.PromptID = tasks.Prompted, tasks.SentYes, rpcID
 	return b.tasks.Save(task)
 }

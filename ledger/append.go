@@ -160,6 +160,12 @@ func (s *State) admit(r *Record, from int64, seen Mark) (bool, error) {
 			_, c.Bridge = s.Prompts[c.RequestID]
 		}
 		return true, nil
+	case TypePromptIssued:
+		issued, known := s.IssuedPrompt(c.RequestID)
+		if c.Outcome == PromptSending && c.Fingerprint != "" && known && issued.Outcome != PromptRefused {
+			return false, &IssuedError{Issued: issued}
+		}
+		return true, nil
 	case TypeQuestionRequested, TypeApprovalRequested:
 		if s.Pending[c.RequestID] != nil {
 			return false, nil

@@ -48,3 +48,11 @@ type NotContiguousError struct {
 func (e *NotContiguousError) Error() string {
 	return fmt.Sprintf("events of session %s from seq %d do not follow the recorded seq %d", e.SessionID, e.From, e.Watermark)
 }
+
+// IssuedError says that a prompt which its caller may repeat was issued before, by this process or another. Nothing was
+// written.
+type IssuedError struct{ Issued Issued }
+
+func (e *IssuedError) Error() string {
+	return fmt.Sprintf("prompt %s was issued before, its outcome is %s", e.Issued.RequestID, e.Issued.Outcome)
+}

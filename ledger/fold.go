@@ -205,7 +205,7 @@ func (s *State) consume(requestID string) {
 func (s *State) applyInterrupted(r *Record) {
 	c := &r.Coordination
 	if c.RequestID != "" {
-		s.consume(c.RequestID)
+		s.lose(c.RequestID, r.Cursor)
 		return
 	}
 	session := s.session(r.SourceSessionID, r.ParentSessionID, r.Origin)
