@@ -122,7 +122,7 @@ func (b *Bridge) stillShown(ctx context.Context, t *mux.Task, shown mux.Request)
 // that it cannot pass for a part of the bridge's own text.
 func (b *Bridge) confirmation(ctx context.Context, t *mux.Task, snap mux.Snapshot, request mux.Request) (string, error) {
 	command := ""
-	for _, p := range b.pending(ctx, b.reader(t, mux.Snapshot{Subagents: snap.Subagents}), mux.Snapshot{Requests: []mux.Request{request}}) {
+	for _, p := range b.pending(ctx, b.reader(t, mux.Snapshot{Subagents: snap.Subagents}), mux.Snapshot{Availability: snap.Availability, Requests: []mux.Request{request}}) {
 		command = p.Command
 		if p.Unavailable != "" {
 			command = "(" + p.Unavailable + ")"

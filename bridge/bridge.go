@@ -34,6 +34,8 @@ type Options struct {
 	HostVersion string
 	Version     string // of this bridge
 	LockTimeout time.Duration
+	// LedgerMaxBytes is the size past which a task's ledger is compacted; 0 for the default.
+	LedgerMaxBytes int64
 	// ApprovalConfirm is one of the Confirm… values; empty for ConfirmAuto.
 	ApprovalConfirm string
 	// ApprovalTimeout rejects an approval that nobody decided for so long; 0 for never.
@@ -75,7 +77,7 @@ func New(opts Options) *Bridge {
 		Ledger: func(taskID, sessionID string) *ledger.Ledger {
 			dir := opts.Home.LedgerDir(taskID)
 			lock := opts.Home.Lock(dir + "/" + ledger.LockFile)
-			return ledger.Open(ledger.Options{Dir: dir, TaskID: taskID, Root: sessionID, Disk: disk,
+			return ledger.Open(ledger.Options{Dir: dir, TaskID: taskID, Root: sessionID, Disk: disk, MaxBytes: opts.LedgerMaxBytes,
 				Lock: ledgerLock{lock, opts.LockTimeout, opts.Log}})
 		},
 	})

@@ -189,7 +189,8 @@ type pendingRequest struct {
 	Unavailable string `json:"unavailable,omitempty"`
 }
 
-// pending shows the requests of a snapshot whole; commands are read from live history.
+// pending shows the requests of a snapshot whole; commands are read from live history. While the host is away it shows
+// only that they are there.
 func (b *Bridge) pending(ctx context.Context, r *reader, snap mux.Snapshot) []pendingRequest {
 	var list []pendingRequest
 	for _, req := range snap.Requests {
@@ -204,6 +205,8 @@ func (b *Bridge) pending(ctx context.Context, r *reader, snap mux.Snapshot) []pe
 			p.Answer = "unknown"
 		}
 		switch {
+		case snap.Availability != mux.Connected:
+			p.Unavailable = "the host is away"
 		case req.Questions != nil:
 			p.Questions = req.Questions
 		case req.Approval != nil:

@@ -142,12 +142,12 @@ func (b *Bridge) status(ctx context.Context, raw json.RawMessage) (any, error) {
 	if hostErr != nil && snap.Availability == mux.Connected {
 		answer.Recovery, answer.Fault = recoveryFaulted, b.unavailable(hostErr)
 	}
+	r := b.reader(t, snap)
+	answer.Pending = b.pending(ctx, r, snap)
 	if snap.Availability != mux.Connected {
 		b.fillAway(&answer, snap, hostErr)
 		return answer, b.settled(t)
 	}
-	r := b.reader(t, snap)
-	answer.Pending = b.pending(ctx, r, snap)
 	if answer.FinalMessage, answer.Failure, err = r.outcome(ctx, snap, maxFinal); err != nil {
 		answer.ContentUnavailable = b.unavailable(err)
 	}
@@ -181,13 +181,6 @@ func (b *Bridge) fillAway(a *statusAnswer, snap mux.Snapshot, err error) {
 	a.ContentUnavailable = b.away(snap, err)
 	if a.Recovery == recoveryLive {
 		a.Recovery = recoveryOffline
-	}
-	for _, req := range snap.Requests {
-		p := pendingRequest{RequestID: req.ID, Type: typeQuestion, AgeSec: int64(b.now().Sub(req.Since).Seconds()), Unavailable: "the host is away"}
-		if req.IsApproval {
-			p.Type = typeApproval
-		}
-		a.Pending = append(a.Pending, p)
 	}
 }
 

@@ -37,7 +37,7 @@ func serve(std streams) error {
 	b := bridge.New(bridge.Options{
 		Host: client, HostURL: cfg.HostURL.String(), Home: h,
 		AgentPreset: cfg.AgentPreset, TimeZone: cfg.TimeZone, HostVersion: cfg.HostVersion, Version: Version,
-		LockTimeout: cfg.LockTimeout, ApprovalConfirm: cfg.ApprovalConfirm, ApprovalTimeout: cfg.ApprovalTimeout, Log: log,
+		LockTimeout: cfg.LockTimeout, LedgerMaxBytes: cfg.LedgerMaxBytes, ApprovalConfirm: cfg.ApprovalConfirm, ApprovalTimeout: cfg.ApprovalTimeout, Log: log,
 	})
 	serving, end := context.WithCancel(ctx)
 	defer end()

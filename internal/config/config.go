@@ -33,6 +33,8 @@ type Config struct {
 	TimeZone       string
 	RequestTimeout time.Duration
 	LockTimeout    time.Duration
+	// LedgerMaxBytes is the size past which a task's ledger is compacted.
+	LedgerMaxBytes int64
 	// ApprovalConfirm is one of "auto", "required" and "off".
 	ApprovalConfirm string
 	// ApprovalTimeout is when an approval that nobody decided is rejected; 0 for never.
@@ -77,6 +79,7 @@ func load(getenv func(string) string, systemZone func(getenv func(string) string
 		TimeZone:        e.zone("DSH_BRIDGE_TIME_ZONE"),
 		RequestTimeout:  e.duration("DSH_REQUEST_TIMEOUT_MS", defaultRequestTimeout, minRequestTimeout, maxRequestTimeout),
 		LockTimeout:     e.duration("DSH_LOCK_TIMEOUT_MS", defaultLockTimeout, minLockTimeout, maxLockTimeout),
+		LedgerMaxBytes:  e.bytes("DSH_LEDGER_MAX_BYTES", defaultLedgerBytes, minLedgerBytes, maxLedgerBytes),
 		ApprovalConfirm: e.choice("DSH_APPROVAL_CONFIRM", approvalConfirms),
 		ApprovalTimeout: e.duration("DSH_APPROVAL_TIMEOUT_MS", 0, minApprovalTimeout, maxApprovalTimeout),
 		LogLevel:        e.logLevel("DSH_LOG"),
@@ -128,6 +131,19 @@ func (e *environment) duration(name string, def, lo, hi time.Duration) time.Dura
 		return def
 	}
 	return time.Duration(n) * time.Millisecond
+}
+
+func (e *environment) bytes(name string, def, lo, hi int64) int64 {
+	value := e.get(name)
+	if value == "" {
+		return def
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < lo || n > hi {
+		e.wrong(name, value, "is no whole number of bytes in its range", fmt.Sprintf("set %d to %d or unset it for %d", lo, hi, def))
+		return def
+	}
+	return n
 }
 
 // choice reads one of a few words; the first is the default.

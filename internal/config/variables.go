@@ -20,6 +20,11 @@ const (
 	minLockTimeout     = 100 * time.Millisecond
 	maxLockTimeout     = time.Minute
 
+	// A ledger has to hold at least a few records between two compactions; past a gigabyte it could not be read in time.
+	defaultLedgerBytes = 4 << 20
+	minLedgerBytes     = 4 << 10
+	maxLedgerBytes     = 1 << 30
+
 	// An approval that is rejected within a second of being asked for could never be seen; a day is for ever.
 	minApprovalTimeout = time.Second
 	maxApprovalTimeout = 24 * time.Hour
@@ -66,6 +71,7 @@ var Variables = []Variable{
 	{"DSH_LOCK_TIMEOUT_MS", millis(defaultLockTimeout), "how long to wait for another bridge process that holds a lock, " + bounds(minLockTimeout, maxLockTimeout)},
 	{"DSH_APPROVAL_CONFIRM", approvalConfirms[0], "whether allowing a call takes a person's word through the client: auto (where it can ask), required or off"},
 	{"DSH_APPROVAL_TIMEOUT_MS", "", "reject an approval that nobody has decided for so long, " + bounds(minApprovalTimeout, maxApprovalTimeout) + "; unset: never"},
+	{"DSH_LEDGER_MAX_BYTES", strconv.Itoa(defaultLedgerBytes), fmt.Sprintf("size past which a task's ledger is compacted, %d to %d bytes", minLedgerBytes, maxLedgerBytes)},
 	{"DSH_HOST_VERSION", "", fmt.Sprintf("version of the host, for reports only: up to %d printable characters", maxHostVersionChars)},
 	{"DSH_ALLOW_REMOTE_HOST", "false", "true allows a host that is not on this machine's loopback interface"},
 	{"DSH_LOG", defaultLog, "what is logged to stderr: debug, info, warn, error or off"},
