@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"dsh-agentlink/claims"
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/internal/home"
+	"dsh-agentlink/internal/tasks"
 	"dsh-agentlink/ledger"
 	"dsh-agentlink/mux"
 )
@@ -96,7 +98,8 @@ func asError(err error, hostURL string) *Error {
 	var damaged *ledger.DamagedError
 	if errors.As(err, &damaged) {
 		return (&Error{Code: CodeLedgerDamaged, Message: damaged.Error(),
-			Hint: "Only this task is affected and nothing was changed. Move its folder aside; the ledger is then built anew from the host's history, with new cursors."}).
+			Hint: "Only this task is affected and nothing was changed. To build the ledger anew from the host's history: a person ends all bridge processes of this home, runs mv " +
+				filepath.Dir(damaged.Path) + " " + filepath.Dir(damaged.Path) + ".damaged, and starts them again; its cursors then begin anew. A newer format is no damage: use the newer bridge."}).
 			with("path", damaged.Path)
 	}
 	var cursor *ledger.CursorError
@@ -117,7 +120,7 @@ func asError(err error, hostURL string) *Error {
 	var folder *home.LockFolderError
 	if errors.As(err, &folder) {
 		return &Error{Code: CodeLockTimeout, Message: folder.Error(),
-			Hint: "When no such bridge runs any more, a person can move that folder aside."}
+			Hint: "When no such bridge runs any more, a person moves it aside: mv " + folder.Path + " " + folder.Path + ".old"}
 	}
 	switch {
 	case errors.Is(err, mux.ErrClosed), errors.Is(err, context.Canceled):
@@ -127,10 +130,22 @@ func asError(err error, hostURL string) *Error {
 	}
 	e := &Error{Code: CodeInternal, Message: err.Error()}
 	var path *fs.PathError
-	if errors.As(err, &path) {
+	switch {
+	case errors.Is(err, tasks.ErrNewerFormat):
+		e.Hint = "A newer bridge wrote that file: use that one for this home."
+	case isFileError(err):
+		e.Hint = "Only what that file is about is affected. A person looks at it, and moves it aside when it cannot be mended."
+	case errors.As(err, &path):
 		e.Hint = "Nothing was acknowledged that is not on the disk. Make room or mend the permissions of that path, then call again."
 	}
 	return e
+}
+
+// isFileError reports whether a task's or a claim's file cannot be used.
+func isFileError(err error) bool {
+	var task *tasks.FileError
+	var claim *claims.FileError
+	return errors.As(err, &task) || errors.As(err, &claim)
 }
 
 func fromHost(err *dsh.Error, hostURL string) *Error {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -119,6 +120,9 @@ func (b *Bridge) status(ctx context.Context, raw json.RawMessage) (any, error) {
 	row, _, hostErr := t.Fresh(ctx)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if damaged, ok := errors.AsType[*ledger.DamagedError](hostErr); ok {
+		return nil, damaged // there is no state to vouch for
 	}
 	snap, err := t.Snapshot()
 	if err != nil {

@@ -16,6 +16,9 @@ const maxCheckpoint = 64 << 20
 // can go on.
 const keepPart = 4
 
+// keepMarks is how many marks' worth of records, of markEvery each, stays at least.
+const keepMarks = 2
+
 type checkpointFile struct {
 	Format int    `json:"format"`
 	TaskID string `json:"taskId"`
@@ -158,6 +161,9 @@ func (s *Session) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// complete reports whether a decoded session has all that a session always has.
+func (s *Session) complete() bool { return s.Watermark >= -1 && s.Final >= -1 && s.Candidate >= -1 }
+
 // complete makes the maps of a decoded state usable and refuses holes in it.
 func (s *State) complete() error {
 	fresh := newState(s.Root)
@@ -174,7 +180,7 @@ func (s *State) complete() error {
 		if v == nil {
 			return fmt.Errorf("session %q is null", id)
 		}
-		if v.Watermark < -1 || v.Final < -1 || v.Candidate < -1 {
+		if !v.complete() {
 			return fmt.Errorf("session %q is incomplete", id)
 		}
 	}
@@ -229,7 +235,11 @@ func (l *Ledger) compact() error {
 		return fmt.Errorf("write checkpoint %s: %w", path, err)
 	}
 	keep := l.marks[len(l.marks)-1]
-	for i := len(l.marks) - 1; i > 0 && l.offset-l.marks[i].offset <= l.opts.MaxBytes/keepPart; i-- {
+	for i := len(l.marks) - 1; i >= 0; i-- {
+		// However small the ledger may be, a caller's last cursors stay good.
+		if l.offset-l.marks[i].offset > l.opts.MaxBytes/keepPart && len(l.marks)-i > keepMarks {
+			break
+		}
 		keep = l.marks[i]
 	}
 	records := make([]byte, l.offset-keep.offset)
@@ -239,6 +249,9 @@ func (l *Ledger) compact() error {
 	if err := l.replace(keep.cursor-1, records); err != nil {
 		return err
 	}
-	l.compactAt = l.opts.MaxBytes
-	return l.load()
+	if err := l.load(); err != nil {
+		return err
+	}
+	l.compactAt = max(l.opts.MaxBytes, l.offset+l.opts.MaxBytes/keepPart)
+	return nil
 }

@@ -71,6 +71,12 @@ func (s *State) applyEvent(r *Record) {
 	}
 	switch c.Event {
 	case "turn/start":
+		if session.Turn.Open() {
+			// It ended in silence, and nobody noticed in time.
+			session.Final = session.Candidate
+			s.closeSession(r.SourceSessionID)
+			s.settlePrompts(r.SourceSessionID, ReasonAborted)
+		}
 		session.Turn = Turn{Number: max(c.Turn, 1), StartedAt: c.Time, StartSeq: *r.SourceSeq}
 		session.Candidate = -1
 		if r.SourceSessionID == s.Root {

@@ -70,8 +70,8 @@ func (t *Task) rewind(ctx context.Context, epoch int, s source, at ledger.Mark) 
 	return nil
 }
 
-// firstVoid is the first recorded seq that the history no longer has as it was. Everything before it is the same, for
-// both only ever grow at their ends.
+// firstVoid is the first seq behind the last recorded event that the history still has as it was. Everything before it
+// is the same, for both only ever grow at their ends.
 func firstVoid(marks []ledger.Mark, entries []ledger.Entry) int64 {
 	have := make(map[int64]ledger.Coordination, len(entries))
 	first := int64(-1)
@@ -83,12 +83,15 @@ func firstVoid(marks []ledger.Mark, entries []ledger.Entry) int64 {
 			}
 		}
 	}
-	next := int64(0)
+	next, common := int64(0), false
 	for _, m := range marks {
 		if c, ok := have[m.Seq]; m.Seq >= first && (!ok || c.Event != m.Event || c.Time != m.Time) {
-			return m.Seq
+			if !common {
+				return m.Seq // what stood before it has left the file
+			}
+			return next // chunks that stood between are void as well
 		}
-		next = m.Seq + 1
+		next, common = m.Seq+1, true
 	}
 	return next
 }
