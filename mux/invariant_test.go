@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -125,19 +126,19 @@ func (r *rig) answer() {
 
 func TestLedgerIsTheHistory(t *testing.T) {
 	for name, steps := range map[string][]labmodel.Step{
-		"words":                  {ends},
-		"tools":                  {shell, shell, shell, ends},
-		"a failing command":      {tool("bash", map[string]any{"command": "exit 3", "description": "Fail"}), ends},
-		"a failing model":        {shell, {Status: 400}},
-		"a question":             {asks, ends},
-		"an approval":            {risky, ends},
-		"a one-shot subagent":    {delegates(false, shell, ends), ends},
-		"continuable subagents":  {delegates(true, shell, ends), delegates(true, ends), shell, ends},
-		"a subagent's subagent":  {delegates(true, delegates(false, shell, ends), ends), ends},
-		"a subagent that asks":   {delegates(true, asks, ends), ends},
-		"a background job":       {tool("bash", map[string]any{"command": "sleep 0.01", "description": "Job", "run_in_background": true}), ends},
-		"a frame above 64 KiB":   {labmodel.Step{Say: "long ", Repeat: 20_000}},
-		"six hundred tool calls": manySteps(600),
+		"words":                 {ends},
+		"tools":                 {shell, shell, shell, ends},
+		"a failing command":     {tool("bash", map[string]any{"command": "exit 3", "description": "Fail"}), ends},
+		"a failing model":       {shell, {Status: 400}},
+		"a question":            {asks, ends},
+		"an approval":           {risky, ends},
+		"a one-shot subagent":   {delegates(false, shell, ends), ends},
+		"continuable subagents": {delegates(true, shell, ends), delegates(true, ends), shell, ends},
+		"a subagent's subagent": {delegates(true, delegates(false, shell, ends), ends), ends},
+		"a subagent that asks":  {delegates(true, asks, ends), ends},
+		"a background job":      {tool("bash", map[string]any{"command": "sleep 0.01", "description": "Job", "run_in_background": true}), ends},
+		"a frame above 64 KiB":  {labmodel.Step{Say: strings.Repeat("long", 20_000)}},
+		"a hundred tool calls":  manySteps(100),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,9 +146,13 @@ func TestLedgerIsTheHistory(t *testing.T) {
 			r.answer()
 			task := r.start().Track(taskID, r.session())
 			prompt(t, task, steps...)
+			if name == "a background job" { // which goes on behind the turn, and starts another
+				await(t, task, "the end of the job", func(s Snapshot) bool { return len(s.Jobs) == 1 && s.Jobs[0].FinishedAt != 0 })
+			}
 			r.check(task)
+			// One reading when a session comes up, and one or two when the list overtakes the stream.
 			histories := r.host.Calls("session.history") + r.host.Calls("subagent.history")
-			if most := len(r.logs(task.Root)) + 1; histories > most {
+			if most := 3 * len(r.logs(task.Root)); histories > most {
 				t.Errorf("%d histories were read, at most %d are needed", histories, most)
 			}
 		})
@@ -190,7 +195,7 @@ func TestLostFrames(t *testing.T) {
 	} {
 		t.Run(lost.kind+" "+lost.event, func(t *testing.T) {
 			t.Parallel()
-			for nth := range 3 {
+			for nth := range 2 {
 				r := newRig(t, dshtest.Options{})
 				r.answer()
 				task := r.start().Track(taskID, r.session())
@@ -230,9 +235,12 @@ func TestCallsThatFail(t *testing.T) {
 				task := m.Track(taskID, root)
 				prompt(t, task, shell, delegates(true, shell, ends), shell, ends)
 				r.rest(root)
+				r.host.Release()
 				fault(r.host, method)
 				r.host.DropConnections()
 				prompt(t, task, shell, ends)
+				r.rest(root)
+				r.host.Release()
 				r.check(task)
 			})
 		}

@@ -67,23 +67,25 @@ func (t *Task) askSilent(epoch int, q silence) {
 			timer.Stop()
 			return
 		}
-		if _, lasts := t.stillSilent(epoch, q); !lasts {
+		if _, _, lasts := t.stillSilent(epoch, q); !lasts {
 			return
 		}
 		sessions, err := t.m.List(ctx)
 		if err != nil {
 			continue
 		}
-		// The host has to know the log as far as it is known here, and no further.
-		ended := slices.ContainsFunc(sessions, func(s dsh.Session) bool {
-			return s.ID == q.session && !s.Running && s.LastSeq == q.mark
-		})
-		s, lasts := t.stillSilent(epoch, q)
+		i := slices.IndexFunc(sessions, func(s dsh.Session) bool { return s.ID == q.session })
+		s, reach, lasts := t.stillSilent(epoch, q)
 		switch {
 		case !lasts:
 			return
-		case !ended || s.heard == 0: // one that the host does not hold in memory died with it
+		case i < 0:
 			continue
+		case sessions[i].LastSeq >= reach:
+			t.require(epoch, q.session) // it went on, and that got lost
+			return
+		case sessions[i].Running || sessions[i].LastSeq != q.mark || s.heard == 0:
+			continue // one that the host does not hold in memory died with it, and is no matter of silence
 		}
 		end := record(ledger.TypeTurnInterrupted, s, ledger.Coordination{Turn: q.turn, Reason: ledger.ReasonAborted})
 		if err := t.append(ctx, epoch, []ledger.Entry{end}); err != nil {
@@ -94,8 +96,18 @@ func (t *Task) askSilent(epoch int, q silence) {
 	}
 }
 
-// stillSilent reports whether nothing has come of the session since.
-func (t *Task) stillSilent(epoch int, q silence) (s source, lasts bool) {
+// require has a session's history read.
+func (t *Task) require(epoch int, session string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.sessions[session]; s != nil && t.epoch == epoch {
+		s.need = true
+		t.start()
+	}
+}
+
+// stillSilent reports whether nothing has come of the session since, and how far it was seen.
+func (t *Task) stillSilent(epoch int, q silence) (s source, reach int64, lasts bool) {
 	silent := false
 	err := t.ledger.View(func(state *ledger.State) {
 		s := state.Sessions[q.session]
@@ -105,7 +117,7 @@ func (t *Task) stillSilent(epoch int, q silence) (s source, lasts bool) {
 	defer t.mu.Unlock()
 	known := t.sessions[q.session]
 	if t.epoch != epoch || known == nil {
-		return source{}, false
+		return source{}, 0, false
 	}
-	return *known, err != nil || silent
+	return *known, t.reach(known), err != nil || silent
 }

@@ -82,6 +82,7 @@ type item struct {
 	session string
 	seq     int64
 	from    int64 // first seq of the contiguous run that the event ends
+	at      int64 // of a request: how far its session was on the stream when it came, as its next seq; -1 if unknown
 	entry   ledger.Entry
 }
 
@@ -235,7 +236,10 @@ func (t *Task) push(epoch int, frame dsh.Frame) {
 		if !ok {
 			return
 		}
-		it.entry = entry
+		it.entry, it.at = entry, -1
+		if r := t.runs[frame.SessionID]; r != nil {
+			it.at = r.next
+		}
 	default:
 		return
 	}

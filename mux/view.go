@@ -188,7 +188,9 @@ func (t *Task) Fresh(ctx context.Context) (row dsh.Session, listed bool, err err
 		if failed != nil {
 			return row, false, failed
 		}
-		row, listed = t.compare(sessions)
+		if row, listed, err = t.compare(sessions); err != nil {
+			return row, listed, err
+		}
 		t.wake()
 		if err = t.settled(ctx, epoch); err != errLost {
 			break
@@ -200,8 +202,18 @@ func (t *Task) Fresh(ctx context.Context) (row dsh.Session, listed bool, err err
 	return row, listed, t.refresh()
 }
 
-// compare marks the sessions of which a fresh list knows more than will be in the ledger once the inbox is drained.
-func (t *Task) compare(sessions []dsh.Session) (root dsh.Session, listed bool) {
+// compare marks the sessions of which a fresh list knows more than will be in the ledger once the inbox is drained, and
+// those that do not run although their turn is open here: their host may be another process by now, and the stream is
+// about to tell.
+func (t *Task) compare(sessions []dsh.Session) (root dsh.Session, listed bool, err error) {
+	open := map[string]bool{}
+	if err := t.ledger.View(func(state *ledger.State) {
+		for id, s := range state.Sessions {
+			open[id] = s.Turn.Open()
+		}
+	}); err != nil {
+		return root, false, err
+	}
 	rows := make(map[string]dsh.Session, len(sessions))
 	for _, s := range sessions {
 		rows[s.ID] = s
@@ -216,13 +228,13 @@ func (t *Task) compare(sessions []dsh.Session) (root dsh.Session, listed bool) {
 		case known && s.gone:
 			s.gone, s.need = false, true
 			t.missing = t.missing && id != t.Root
-		case known && r.LastSeq >= t.reach(s):
+		case known && (r.LastSeq >= t.reach(s) || (open[id] && !r.Running)):
 			s.need = true
 		case !known && id == t.Root && !s.gone:
 			s.need = true // the history's answer tells whether it is gone
 		}
 	}
-	return root, listed
+	return root, listed, nil
 }
 
 // reach is the first seq of a session that will not be in the ledger once the inbox is drained. t.mu is held.

@@ -149,6 +149,10 @@ func (t *Task) nextNeed(epoch int) (source, bool) {
 
 // drain takes what the stream brought to the ledger, in one batch where the seqs follow each other.
 func (t *Task) drain(ctx context.Context, epoch int) error {
+	ends, err := t.turnEnds()
+	if err != nil {
+		return err
+	}
 	t.mu.Lock()
 	if t.epoch != epoch {
 		t.mu.Unlock()
@@ -168,9 +172,31 @@ func (t *Task) drain(ctx context.Context, epoch int) error {
 		if it.kind == dsh.FrameEvent && !t.follows(epoch, it) {
 			continue // a hole: the session's history is read in the next round, and has this event
 		}
+		if end, over := ends[it.session]; over && it.asks() && it.at >= 0 && it.at <= end {
+			t.forget(it.entry.Coordination.RequestID)
+			continue // the history was ahead of the stream: the turn that asked is over
+		}
 		batch = append(batch, it.entry)
 	}
 	return t.append(ctx, epoch, batch)
+}
+
+// asks reports whether the item is a request.
+func (it *item) asks() bool {
+	return it.kind == dsh.FrameQuestionRequested || it.kind == dsh.FrameApprovalRequested
+}
+
+// turnEnds returns the seqs at which the last turns of the sessions ended, of those that did.
+func (t *Task) turnEnds() (map[string]int64, error) {
+	ends := map[string]int64{}
+	err := t.ledger.View(func(state *ledger.State) {
+		for id, s := range state.Sessions {
+			if s.Turn.Ended && s.Turn.EndSeq > 0 {
+				ends[id] = s.Turn.EndSeq
+			}
+		}
+	})
+	return ends, err
 }
 
 // subscribed compares the last seq of a session with what is covered.

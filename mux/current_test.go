@@ -1,0 +1,401 @@
+package mux
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/ledger"
+)
+
+// What happened before the call is in the ledger afterwards, also when the stream has not brought it yet, and whatever
+// the worker was doing.
+func TestFreshSeesWhatHappenedBefore(t *testing.T) {
+	for name, prepare := range map[string]func(s *set, task *Task){
+		"nothing was read yet": func(*set, *Task) {},
+		"it is followed": func(s *set, task *Task) {
+			s.send(subscribedFrame("root", -1))
+			s.live("root", aTurn...)
+			current(s.tb, task)
+		},
+		"a history is being read": func(s *set, task *Task) {
+			s.send(subscribedFrame("root", -1))
+			s.live("root", aTurn...)
+			s.write("root", "session/title") // not streamed, so that the next event finds a hole
+			s.hook("history answer", func(context.Context, int) error { time.Sleep(time.Second); return nil })
+			s.live("root", "session/title")
+			synctest.Wait()
+		},
+		"a subagent is new": func(s *set, task *Task) {
+			current(s.tb, task)
+			s.add("child", "root")
+		},
+		"the task was thought to be gone": func(s *set, task *Task) {
+			row := s.rows["root"]
+			s.remove("root")
+			current(s.tb, task)
+			s.add("root", "")
+			s.rows["root"] = row
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSet(t)
+				task := s.start()
+				prepare(s, task)
+				// The stream is silent about what follows; the list knows it.
+				s.write("root", aTurn...)
+				last := s.last("root")
+				s.change("root", func(row *dsh.Session) { row.LastSeq = last })
+				var children []string
+				if _, known := s.rows["child"]; known {
+					children = append(children, "child")
+					s.write("child", aTurn...)
+					s.change("child", func(row *dsh.Session) { row.LastSeq = 9 })
+				}
+				fresh(t, task)
+				s.check(task, children...)
+			})
+		})
+	}
+}
+
+// While a task is followed, looking at it costs a list and nothing else.
+func TestFreshCostsOneList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		s.add("child", "root")
+		task := s.start()
+		s.send(subscribedFrame("root", -1), subscribedFrame("child", -1))
+		s.live("root", "turn/start", "step/start")
+		s.live("child", aTurn...)
+		synctest.Wait()
+		fresh(t, task)
+		lists, histories := s.count("list"), s.count("history")
+		for range 10 {
+			s.live("root", "tool/call", "tool/result")
+			fresh(t, task)
+			current(t, task)
+		}
+		if n := s.count("list") - lists; n != 10 {
+			t.Errorf("ten looks cost %d lists", n)
+		}
+		if n := s.count("history") - histories; n > 10 { // the list may overtake the stream
+			t.Errorf("ten looks cost %d histories", n)
+		}
+		synctest.Wait()
+		histories = s.count("history")
+		for range 10 {
+			fresh(t, task)
+			current(t, task)
+		}
+		if n := s.count("history") - histories; n > 0 {
+			t.Errorf("ten looks at a task at rest cost %d histories", n)
+		}
+	})
+}
+
+// The session of a host that was killed and started again is as it was on the list, and its log ends otherwise.
+func TestFreshBeforeTheStreamTellsOfARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		task := s.start()
+		s.send(subscribedFrame("root", -1))
+		s.live("root", "turn/start", "step/start")
+		synctest.Wait()
+		current(t, task)
+		s.write("root", "step/end", "turn/end") // what the new process writes when it reads the log
+		s.change("root", func(row *dsh.Session) { row.Running = false })
+		fresh(t, task)
+		s.check(task)
+	})
+}
+
+// A fault is told to everybody who asks while it lasts, each after an attempt of its own, and to nobody afterwards.
+func TestFaultIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		s.write("root", aTurn...)
+		var attempts atomic.Int64
+		s.disk.set(func(context.Context) error { attempts.Add(1); return errDisk }, nil)
+		task := s.start()
+		for range 5 {
+			before := attempts.Load()
+			if err := task.Current(within(t)); !errors.Is(err, errDisk) {
+				t.Errorf("current: %v", err)
+			}
+			if _, _, err := task.Fresh(within(t)); !errors.Is(err, errDisk) {
+				t.Errorf("fresh: %v", err)
+			}
+			if attempts.Load() == before {
+				t.Error("nothing was tried")
+			}
+		}
+		if snap := look(t, task); !errors.Is(snap.Fault, errDisk) || snap.Availability != Connected {
+			t.Errorf("the snapshot tells %v", snap.Fault)
+		}
+		before := attempts.Load()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := attempts.Load() - before; n < 10 || n > 600 {
+			t.Errorf("in ten minutes there were %d attempts", n)
+		}
+		s.disk.set(nil, nil)
+		if snap := current(t, task); snap.Fault != nil {
+			t.Errorf("the fault stays: %v", snap.Fault)
+		}
+		s.check(task)
+	})
+}
+
+// A fault passes by itself, without anybody asking.
+func TestFaultPasses(t *testing.T) {
+	for name, brk := range map[string]func(s *set, broken bool){
+		"the lock":    func(s *set, broken bool) { s.disk.set(failing(broken), nil) },
+		"the disk":    func(s *set, broken bool) { s.disk.set(nil, failing(broken)) },
+		"the history": func(s *set, broken bool) { s.hook("history", onCall(broken)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSet(t)
+				task := s.start()
+				s.send(subscribedFrame("root", -1))
+				s.live("root", "turn/start")
+				synctest.Wait()
+				brk(s, true)
+				s.live("root", "step/start", "step/end") // and one lost
+				s.write("root", "step/start")
+				s.live("root", "step/end", "turn/end")
+				s.send(questionFrame("root", "q-1", "Which?"), queueFrame("root", "i-1"), queueFrame("root", "i-1", "i-2"), answeredFrame("root", "q-1"))
+				await(t, task, "the fault", func(snap Snapshot) bool { return snap.Fault != nil })
+				brk(s, false)
+				await(t, task, "the fault to pass", func(snap Snapshot) bool { return snap.Fault == nil && snap.Turn.Ended })
+				s.check(task)
+				if n := count(t, task, ledger.TypeQueue); n == 0 || len(look(t, task).Requests) > 0 {
+					t.Errorf("%d queues are recorded", n)
+				}
+			})
+		})
+	}
+}
+
+func failing(broken bool) func(context.Context) error {
+	if !broken {
+		return nil
+	}
+	return func(context.Context) error { return errDisk }
+}
+
+func onCall(broken bool) func(context.Context, int) error {
+	if !broken {
+		return nil
+	}
+	return func(context.Context, int) error {
+		return &dsh.Error{Kind: dsh.OutcomeUnknown, Method: "session.history"}
+	}
+}
+
+// A fault of the last connection is none of the next: its pause is over at once.
+func TestFaultEndsWithItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		s.write("root", aTurn...)
+		s.hook("history", onCall(true))
+		task := s.start()
+		task.wake()
+		time.Sleep(10 * time.Minute) // the pauses are long by now
+		s.hook("history", nil)
+		began := time.Now()
+		s.reconnect()
+		await(t, task, "the turn", func(snap Snapshot) bool { return snap.Turn.Ended && snap.Fault == nil })
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("it took %s", waited)
+		}
+	})
+}
+
+// A connection that drops under a call is waited for again; one that does not come back is told.
+func TestConnectionDropsUnderACall(t *testing.T) {
+	for name, back := range map[string]bool{"and comes back": true, "and stays away": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSet(t)
+				s.write("root", aTurn...)
+				task := s.start()
+				s.hook("history", func(ctx context.Context, n int) error {
+					if n == 1 {
+						s.stream().cut()
+						time.Sleep(5 * time.Second)
+						return &dsh.Error{Kind: dsh.OutcomeUnknown, Method: "session.history"}
+					}
+					return nil
+				})
+				if !back {
+					s.hook("subscribe", func(context.Context, int) error { return away() })
+				}
+				err := task.Current(within(t))
+				if back {
+					if err != nil {
+						t.Fatal(err)
+					}
+					s.check(task)
+					return
+				}
+				if dsh.KindOf(err) != dsh.NotSent {
+					t.Errorf("the failure is %v", err)
+				}
+				if snap := look(t, task); snap.Availability != HostUnreachable {
+					t.Errorf("the host is %s", snap.Availability)
+				}
+			})
+		})
+	}
+}
+
+// A connection that drops again and again under one call is given up.
+func TestConnectionFlaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		s.write("root", aTurn...)
+		task := s.start()
+		s.hook("history", func(context.Context, int) error {
+			s.stream().cut()
+			time.Sleep(5 * time.Second)
+			return away()
+		})
+		if err := task.Current(within(t)); err == nil {
+			t.Error("it is up to date")
+		}
+		if n := s.count("history"); n > 10 {
+			t.Errorf("%d histories were read", n)
+		}
+	})
+}
+
+func TestCallEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		s.write("root", aTurn...)
+		s.disk.set(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, nil)
+		task := s.start()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := task.Current(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("current: %v", err)
+		}
+		if _, _, err := task.Fresh(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("fresh: %v", err)
+		}
+	})
+}
+
+// On a task in which something happens all the time a call does not wait for a moment of rest.
+func TestCallOnABusyTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		task := s.start()
+		s.send(subscribedFrame("root", -1))
+		s.live("root", "turn/start")
+		current(t, task)
+		// Every write takes a while, and brings more to write.
+		s.disk.set(func(context.Context) error {
+			time.Sleep(10 * time.Millisecond)
+			s.live("root", "step/start", "step/end")
+			return nil
+		}, nil)
+		s.live("root", "step/start")
+		seen := s.last("root")
+		time.Sleep(time.Second)
+		began := time.Now()
+		current(t, task)
+		fresh(t, task)
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("the calls took %s", waited)
+		}
+		if err := task.Ledger().View(func(state *ledger.State) {
+			if state.Watermark("root") < seen {
+				t.Errorf("the ledger is at %d, what happened before ended at %d", state.Watermark("root"), seen)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s.disk.set(nil, nil)
+	})
+}
+
+// Requests that the ledger holds as pending are shown whole as soon as the burst has brought them, and a call right
+// after the start waits for it.
+func TestCallWaitsForTheBurst(t *testing.T) {
+	for name, brings := range map[string]bool{"which brings the request": true, "which does not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSet(t)
+				s.start()
+				s.send(subscribedFrame("root", -1))
+				s.live("root", "turn/start", "tool/call")
+				s.send(questionFrame("root", "q-1", "Which?"))
+				synctest.Wait()
+				s.m.Close()
+				time.Sleep(time.Second)
+
+				s.hook("subscribe", func(context.Context, int) error {
+					time.AfterFunc(fakeQuiet/2, func() {
+						s.send(subscribedFrame("root", 1))
+						if brings {
+							s.send(questionFrame("root", "q-1", "Which?"))
+						}
+					})
+					return nil
+				})
+				m := s.another()
+				task := m.Track(taskID, "root")
+				m.Start()
+				snap := current(t, task)
+				switch {
+				case brings && (len(snap.Requests) != 1 || snap.Requests[0].Questions == nil):
+					t.Errorf("the requests are %+v", snap.Requests)
+				case !brings && len(snap.Requests) != 0:
+					t.Errorf("the requests are %+v", snap.Requests)
+				}
+			})
+		})
+	}
+}
+
+// Many callers at once, while frames come and the connection drops: every call returns.
+func TestManyCallers(t *testing.T) {
+	s := newSet(t)
+	task := s.start()
+	s.send(subscribedFrame("root", -1))
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for range 30 {
+				switch i % 4 {
+				case 0:
+					_ = task.Current(within(t))
+				case 1:
+					_, _, _ = task.Fresh(within(t))
+				case 2:
+					_, _ = task.Snapshot()
+					<-time.After(time.Millisecond)
+				case 3:
+					_ = s.m.Connected(within(t))
+					task.wake()
+				}
+			}
+		})
+	}
+	for range 20 {
+		s.live("root", aTurn...)
+	}
+	s.stream().cut()
+	callers.Wait()
+	fresh(t, task)
+	s.check(task)
+}
