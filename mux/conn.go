@@ -31,6 +31,9 @@ func (m *Mux) run() {
 		if m.ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, errLostFrame) {
+			continue
+		}
 		if connected {
 			pause.Reset()
 			m.log.Info("connection to the host lost", "err", logged(err))
@@ -54,13 +57,16 @@ func (m *Mux) connectOnce() (connected bool, err error) {
 	m.setConn(func(c *connection) { c.begun++ })
 	stream, err := m.opts.Host.Subscribe(ctx)
 	if err != nil {
-		m.setConn(func(c *connection) { c.err, c.ended = err, c.begun })
+		for _, t := range m.setConn(func(c *connection) { c.err, c.ended, c.renews = err, c.begun, false }) {
+			t.announce()
+		}
 		return false, err
 	}
 	var epoch int
 	tasks := m.setConn(func(c *connection) {
 		c.epoch++
 		c.open, c.listed, c.ready, c.settled, c.since, c.cancel = true, false, false, false, time.Now(), cancel
+		c.ctx = ctx
 		epoch = c.epoch
 		m.lineage.reset()
 	})
@@ -84,7 +90,7 @@ func (m *Mux) connectOnce() (connected bool, err error) {
 	tasks = m.setConn(func(c *connection) {
 		wasReady = c.listed
 		c.open, c.listed, c.ready, c.cancel = false, false, false, nil
-		c.err, c.ended = err, c.begun
+		c.err, c.ended, c.renews = err, c.begun, errors.Is(err, errLostFrame)
 	})
 	for _, t := range tasks {
 		t.disconnected()
@@ -105,6 +111,14 @@ func (m *Mux) drop(epoch int, err error) {
 	}
 }
 
+// errLostFrame ends a connection on which a frame of a task's session is missing. The history has the event, if it was
+// one; but requests, queues and jobs are told nowhere else than at the opening of a stream.
+var errLostFrame = errors.New("a frame got lost")
+
+// renewPause is how often at most a connection is replaced for a lost frame; a host that loses more is followed by its
+// histories alone.
+const renewPause = 5 * time.Second
+
 // read hands the frames of the stream to the tasks. It waits for the stream and for nothing else.
 func (m *Mux) read(ctx context.Context, stream dsh.Stream, burst *burst) error {
 	for {
@@ -123,8 +137,10 @@ func (m *Mux) read(ctx context.Context, stream dsh.Stream, burst *burst) error {
 			}
 			continue
 		}
-		if frame.SessionID != "" {
-			m.route(frame)
+		if frame.SessionID != "" && m.route(frame) && time.Since(m.renewed) > renewPause {
+			m.renewed = time.Now()
+			m.log.Info("a frame of the event stream got lost, the stream is opened anew", "session", frame.SessionID)
+			return errLostFrame
 		}
 	}
 }
@@ -146,7 +162,7 @@ func (m *Mux) sweep(ctx context.Context, epoch int, burst *burst, cancel context
 		t.listed(epoch)
 	}
 	// Only now, so that whoever waits for the connection finds his task at work.
-	for _, t := range m.setConn(func(c *connection) { c.ready, c.err = true, nil }) {
+	for _, t := range m.setConn(func(c *connection) { c.ready, c.renews, c.err = true, false, nil }) {
 		t.announce()
 	}
 	m.signalClassify()

@@ -225,7 +225,7 @@ func TestTrackWhileConnecting(t *testing.T) {
 
 // A call that comes in the very moment in which the connection is ready finds the task at work.
 func TestCallRightAtReady(t *testing.T) {
-	for range 50 {
+	for range 20 {
 		s := newSet(t)
 		s.write("root", aTurn...)
 		task := s.m.Track(taskID, "root")

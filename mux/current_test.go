@@ -168,15 +168,22 @@ func TestFaultPasses(t *testing.T) {
 				s.live("root", "turn/start")
 				synctest.Wait()
 				brk(s, true)
-				s.live("root", "step/start", "step/end") // and one lost
-				s.write("root", "step/start")
+				lost := name == "the history" // which nobody reads otherwise
+				s.live("root", "step/start", "step/end")
+				if lost {
+					s.write("root", "step/start")
+				} else {
+					s.live("root", "step/start")
+				}
 				s.live("root", "step/end", "turn/end")
 				s.send(questionFrame("root", "q-1", "Which?"), queueFrame("root", "i-1"), queueFrame("root", "i-1", "i-2"), answeredFrame("root", "q-1"))
 				await(t, task, "the fault", func(snap Snapshot) bool { return snap.Fault != nil })
 				brk(s, false)
 				await(t, task, "the fault to pass", func(snap Snapshot) bool { return snap.Fault == nil && snap.Turn.Ended })
+				synctest.Wait()
 				s.check(task)
-				if n := count(t, task, ledger.TypeQueue); n == 0 || len(look(t, task).Requests) > 0 {
+				// For a lost frame the stream is opened anew, and what it brings is another matter.
+				if n := count(t, task, ledger.TypeQueue); (n == 0 && !lost) || len(look(t, task).Requests) > 0 {
 					t.Errorf("%d queues are recorded", n)
 				}
 			})

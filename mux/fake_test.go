@@ -261,7 +261,6 @@ func away() error {
 type fakeStream struct {
 	mu     sync.Mutex
 	queue  []dsh.Frame
-	taken  int
 	last   bool // the stream ends behind its frames
 	wake   chan struct{}
 	once   sync.Once
@@ -281,13 +280,6 @@ func (s *fakeStream) send(frames ...dsh.Frame) {
 // cut breaks the stream.
 func (s *fakeStream) cut() { s.once.Do(func() { close(s.broken) }) }
 
-// read is how many frames were taken from the stream.
-func (s *fakeStream) read() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.taken
-}
-
 func (s *fakeStream) Next(ctx context.Context) (dsh.Frame, error) {
 	for {
 		select {
@@ -299,7 +291,6 @@ func (s *fakeStream) Next(ctx context.Context) (dsh.Frame, error) {
 		if len(s.queue) > 0 {
 			frame := s.queue[0]
 			s.queue = s.queue[1:]
-			s.taken++
 			s.mu.Unlock()
 			return frame, nil
 		}

@@ -128,8 +128,8 @@ func (l *lineage) find(s dsh.Session) *Task {
 	return nil
 }
 
-// route hands a frame to the task it belongs to.
-func (m *Mux) route(frame dsh.Frame) {
+// route hands a frame to the task it belongs to, and reports whether one before it got lost.
+func (m *Mux) route(frame dsh.Frame) (lost bool) {
 	m.mu.Lock()
 	t, known := m.lineage.owner[frame.SessionID]
 	switch {
@@ -140,9 +140,7 @@ func (m *Mux) route(frame dsh.Frame) {
 	}
 	epoch := m.conn.epoch
 	m.mu.Unlock()
-	if t != nil {
-		t.push(epoch, frame)
-	}
+	return t != nil && t.push(epoch, frame)
 }
 
 // keepStranger holds back what a session of unknown belonging sends, and asks for a look at the list.

@@ -54,6 +54,8 @@ type Mux struct {
 	stop context.CancelCauseFunc
 	kick chan struct{} // asks for a connection attempt now
 
+	renewed time.Time // when a connection was last replaced for a lost frame; of the connecting goroutine
+
 	spawnMu sync.Mutex // orders spawn against Close
 	wg      sync.WaitGroup
 
@@ -70,11 +72,13 @@ type connection struct {
 	open    bool // the stream is open
 	listed  bool // the sessions were listed on this connection
 	ready   bool // and all tasks know of it
+	renews  bool // it is being replaced on purpose, which nobody has to know of
 	begun   int  // attempts to connect, counted as they begin
 	ended   int  // the last of them that failed, or whose connection was lost again
 	err     error
-	since   time.Time // when the stream of this epoch was opened
-	settled bool      // the opening burst is over
+	since   time.Time       // when the stream of this epoch was opened
+	settled bool            // the opening burst is over
+	ctx     context.Context // ends with the connection
 	cancel  context.CancelCauseFunc
 }
 
@@ -191,7 +195,7 @@ func (m *Mux) connect(ctx context.Context) (epoch int, err error) {
 			return 0, ErrClosed
 		case conn.ready:
 			return conn.epoch, nil
-		case conn.ended > begun:
+		case conn.ended > begun && !conn.renews:
 			return 0, conn.err
 		}
 		select {
@@ -217,6 +221,24 @@ func (m *Mux) up() (epoch int, ready bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.conn.epoch, m.conn.ready
+}
+
+// usable reports whether the connection is usable, or is just being replaced.
+func (m *Mux) usable() (ready, renews bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.conn.ready, m.conn.renews
+}
+
+// during returns a context that ends with the connection of that epoch, so that nothing of it is recorded on the next
+// one; without a connection it ends with the Mux.
+func (m *Mux) during(epoch int) context.Context {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.conn.open && m.conn.epoch == epoch {
+		return m.conn.ctx
+	}
+	return m.ctx
 }
 
 // Err is why there is no connection; nil while there is one.

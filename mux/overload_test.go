@@ -50,6 +50,7 @@ func (s *set) emptied() {
 // A disk that does not answer keeps the worker. The reader reads on, what waits in memory stays bounded, and in the end
 // nothing is missing.
 func TestSlowDisk(t *testing.T) {
+	rounds := map[string]int{"a lock that is held": 1000, "a write that takes long": 200}
 	for name, set := range map[string]func(f *diskFault, wait func(context.Context) error){
 		"a lock that is held":     func(f *diskFault, wait func(context.Context) error) { f.set(wait, nil) },
 		"a write that takes long": func(f *diskFault, wait func(context.Context) error) { f.set(nil, wait) },
@@ -66,8 +67,7 @@ func TestSlowDisk(t *testing.T) {
 			s.live("root", "step/start")
 			<-disk.come
 
-			const rounds = 1000 // of 50 frames
-			for i := range rounds {
+			for i := range rounds[name] { // of 50 frames
 				s.live("root", "tool/call", "tool/result", "step/end", "step/start")
 				s.live("child", "turn/start", "turn/end")
 				s.send(queueFrame("root", fmt.Sprint("i-", i)), jobsFrame("root", "running"))
@@ -190,8 +190,8 @@ func TestForeignNoise(t *testing.T) {
 	m := r.start()
 	task := m.Track(taskID, root)
 	before := r.host.Calls("session.list")
-	r.host.ForeignNoise(within(t), 3000)
-	prompt(t, task, manySteps(30)...)
+	r.host.ForeignNoise(within(t), 1000)
+	prompt(t, task, manySteps(10)...)
 	r.check(task)
 	if n := r.host.Calls("session.list") - before; n > maxStrangerTries+5 {
 		t.Errorf("the noise cost %d lists", n)

@@ -49,10 +49,19 @@ func (t *Task) work() {
 		t.begun++
 		t.mu.Unlock()
 
-		err := t.step(t.m.ctx, epoch)
+		during := t.m.during(epoch)
+		err := t.step(during, epoch)
 
 		t.mu.Lock()
 		t.done++
+		if err != nil && t.epoch == epoch && during.Err() != nil {
+			// The connection is over, and the task is about to be told.
+			t.working = false
+			t.notify()
+			t.endRound()
+			t.mu.Unlock()
+			return
+		}
 		if err == nil || t.epoch != epoch {
 			t.fault = nil
 			t.retry.Reset()

@@ -129,6 +129,7 @@ func (t *Task) connected(epoch int) {
 	defer t.mu.Unlock()
 	t.epoch, t.active, t.settle, t.missing = epoch, false, false, false
 	t.inbox, t.silent = nil, nil
+	t.unsent = slices.DeleteFunc(t.unsent, brought)
 	// What failed may have failed with the last connection.
 	t.paused, t.fault = false, nil
 	t.retry.Reset()
@@ -142,6 +143,16 @@ func (t *Task) connected(epoch int) {
 	t.stale()
 }
 
+// brought reports whether an entry tells what a connection brought. That is told anew on the next one, or it is so no
+// more.
+func brought(e ledger.Entry) bool {
+	switch e.Type {
+	case ledger.TypePromptIssued, ledger.TypeRespondAccepted, ledger.TypeRespondNotPending:
+		return false
+	}
+	return true
+}
+
 // disconnected ends a connection.
 func (t *Task) disconnected() {
 	t.mu.Lock()
@@ -150,6 +161,9 @@ func (t *Task) disconnected() {
 	t.stale()
 	t.notify()
 	t.endRound()
+	if len(t.unsent) > 0 {
+		t.start() // what this process did itself is recorded without a connection, too
+	}
 }
 
 // listed tells that the sessions of this connection are known. A task that nobody has asked for and that is idle is
@@ -195,13 +209,13 @@ func (t *Task) addSession(s source) {
 	}
 }
 
-// push takes a frame from the stream. It never waits for anything.
-func (t *Task) push(epoch int, frame dsh.Frame) {
+// push takes a frame from the stream, and reports whether one before it got lost. It never waits for anything.
+func (t *Task) push(epoch int, frame dsh.Frame) (lost bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sessions[frame.SessionID]
 	if t.epoch != epoch || s == nil {
-		return
+		return false
 	}
 	s.heard++
 	if s.gone {
@@ -214,51 +228,54 @@ func (t *Task) push(epoch int, frame dsh.Frame) {
 	it := item{kind: frame.Kind, session: frame.SessionID, seq: frame.Seq}
 	switch frame.Kind {
 	case dsh.FrameEvent:
-		it.from = t.extend(frame.SessionID, frame.Seq)
+		it.from, lost = t.extend(frame.SessionID, frame.Seq)
 		if frame.EventType == dsh.EventChunk {
-			return
+			return lost
 		}
 		ev, err := frame.Event()
 		if err != nil {
 			t.log.Warn("an event frame makes no sense", "session", s.id, "seq", frame.Seq)
 			delete(t.runs, frame.SessionID) // the next event finds a hole, and the history is read
-			return
+			return lost
 		}
 		it.entry = scrub(ev, it.from, *s)
 	case dsh.FrameSubscribed:
 		t.runs[frame.SessionID] = &run{lo: frame.Seq + 1, next: frame.Seq + 1}
 		if !t.watched {
-			return // what was missed is read when somebody asks
+			return false // what was missed is read when somebody asks
 		}
 	case dsh.FrameQueue, dsh.FrameJobs, dsh.FrameQuestionRequested, dsh.FrameQuestionResolved,
 		dsh.FrameApprovalRequested, dsh.FrameApprovalResolved:
 		entry, ok := t.take(frame, *s)
 		if !ok {
-			return
+			return false
 		}
 		it.entry, it.at = entry, -1
 		if r := t.runs[frame.SessionID]; r != nil {
 			it.at = r.next
 		}
 	default:
-		return
+		return false
 	}
 	t.inbox = append(t.inbox, it)
 	if len(t.inbox) > maxInbox {
 		t.overflow()
 	}
 	t.start()
+	return lost
 }
 
-// extend follows the seqs of a session on the stream and returns the beginning of the run that ends with seq.
-func (t *Task) extend(session string, seq int64) (from int64) {
+// extend follows the seqs of a session on the stream. It returns the beginning of the run that ends with seq, and
+// whether a frame before it got lost.
+func (t *Task) extend(session string, seq int64) (from int64, lost bool) {
 	r := t.runs[session]
+	lost = r != nil && seq > r.next
 	if r == nil || seq != r.next {
 		r = &run{lo: seq}
 		t.runs[session] = r
 	}
 	r.next = seq + 1
-	return r.lo
+	return r.lo, lost
 }
 
 // overflow drops the waiting events: the history has them. Requests and the last queue and jobs of every session stay,

@@ -54,14 +54,14 @@ type Subagent struct {
 
 // Snapshot returns what this process knows now, without asking anybody.
 func (t *Task) Snapshot() (Snapshot, error) {
-	_, ready := t.m.up()
+	ready, renews := t.m.usable()
 	snap := Snapshot{Final: -1, Earliest: t.ledger.Earliest()}
 	err := t.ledger.View(func(state *ledger.State) { snap.record(state) })
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.complete(&snap)
 	switch {
-	case !ready || t.epoch == 0:
+	case (!ready || t.epoch == 0) && !renews:
 		snap.Availability = HostUnreachable
 	case t.missing:
 		snap.Availability = SessionNotFound

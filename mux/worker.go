@@ -247,7 +247,7 @@ func (t *Task) append(ctx context.Context, epoch int, batch []ledger.Entry) erro
 	defer t.mu.Unlock()
 	if err != nil {
 		for _, e := range batch {
-			if e.Type != ledger.TypeEvent && e.Type != ledger.TypeGap {
+			if !brought(e) || (!fromHistory(e) && t.epoch == epoch) {
 				t.unsent = append(t.unsent, e)
 			} else if s := t.sessions[e.SourceSessionID]; s != nil && t.epoch == epoch {
 				s.need, s.covered = true, false
@@ -264,6 +264,11 @@ func (t *Task) append(ctx context.Context, epoch int, batch []ledger.Entry) erro
 	}
 	t.reached(done.Cursor)
 	return nil
+}
+
+// fromHistory reports whether an entry is one that a history is read for.
+func fromHistory(e ledger.Entry) bool {
+	return e.Type == ledger.TypeEvent || e.Type == ledger.TypeGap || e.Type == ledger.TypeRewind
 }
 
 // resend tries the entries again whose append failed.

@@ -24,6 +24,10 @@ func (t *Task) Prompt(ctx context.Context, req dsh.PromptRequest, fingerprint st
 	if _, err := t.ledger.Append(ctx, issued(ledger.PromptSending)); err != nil {
 		return err
 	}
+	// What may be repeated must be known to have been sent, whatever happens to the machine.
+	if err := t.ledger.Sync(); err != nil {
+		return err
+	}
 	err := t.m.opts.Host.Prompt(ctx, req)
 	result := ledger.PromptAccepted
 	switch dsh.KindOf(err) {
