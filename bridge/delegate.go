@@ -431,15 +431,17 @@ func (l *launch) incomplete(what string, cause error) *Error {
 // incompleteError is the failure of a delegation that left something behind.
 func incompleteError(task tasks.Task, what string) *Error {
 	hint := "Repeat dsh_delegate with the same requestId and arguments to complete it"
-	if task.Request == nil {
-		hint = "Send the prompt with dsh_followup on this taskId"
-	}
-	switch task.PromptSent {
-	case tasks.SentUnknown:
-		hint = "Call dsh_status on this taskId: it tells whether the prompt arrived. Only when it did not, send it again with dsh_followup"
-	case tasks.SentYes:
+	switch {
+	case task.PromptSent == tasks.SentYes:
 		hint = "Nothing is missing; dsh_status tells how it goes on"
+	case task.PromptSent == tasks.SentUnknown:
+		hint = "Call dsh_status on this taskId: it tells whether the prompt arrived. Only when it did not, send it again with dsh_followup"
+	case task.Request != nil:
+	case task.Stage.Reached(tasks.Created):
+		hint = "Send the prompt with dsh_followup on this taskId"
+	default:
+		hint = "Delegate anew, after dsh_release_workspace on this taskId; nothing was prompted"
 	}
-	return (&Error{Code: CodeDelegationIncomplete, Message: what, Hint: hint + "; dsh_release_workspace frees its directory."}).
+	return (&Error{Code: CodeDelegationIncomplete, Message: what, Hint: hint + ". dsh_release_workspace frees its directory."}).
 		with("taskId", task.TaskID).with("sessionId", task.SessionID).with("stage", task.Stage).with("promptSent", task.PromptSent)
 }

@@ -165,6 +165,13 @@ func (b *Bridge) repeated(t *mux.Task, rpcID, fingerprint string, answer *follow
 		return false, nil
 	}
 	issued, known, err := t.IssuedPrompt(rpcID)
+	if err == nil && !known {
+		// The record of it went down with the machine, but the host may have it.
+		if answer.Repeated, err = t.Arrived(rpcID); answer.Repeated {
+			answer.Accepted = true
+			return true, err
+		}
+	}
 	if err != nil || !known || issued.Outcome == ledger.PromptRefused {
 		return false, err
 	}
