@@ -9,6 +9,9 @@ import (
 	"testing"
 )
 
+// The first two write files, so that a fuzzer which cuts every input down to the least gets nowhere: run them with
+// -fuzzminimizetime 10x.
+
 // FuzzLedgerFile opens whatever a file may hold. Either it is refused, and left alone, or it is a ledger: what it
 // folds to can be read, appended to, put into a checkpoint and read again.
 func FuzzLedgerFile(f *testing.F) {
@@ -27,6 +30,9 @@ func FuzzLedgerFile(f *testing.F) {
 	line(`"type":"interaction/replayed","coordination":{"requestId":"q","queue":null}`)
 	line(`"type":"ledger/gap","coordination":{"from":-9,"to":9223372036854775807}`)
 	line(`"type":"bridge/turn-interrupted"`)
+	line(`"type":"ledger/rewind","coordination":{"from":-1}`)
+	line(`"type":"ledger/rewind","coordination":{"session":{}}`)
+	line(`"type":"ledger/rewind","coordination":{"session":{"watermark":5,"final":-1,"candidate":-1,"inbox":{"x":[{}]}},"lost":[""]}`)
 	line(`"type":"bridge/prompt-issued","coordination":{"outcome":"accepted"}`)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tryLedger(t, map[string]string{EventsFile: string(data)})

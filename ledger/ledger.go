@@ -255,20 +255,9 @@ func (l *Ledger) scan(from, to int64, f func(line []byte, end int64) error) erro
 // refresh folds the whole lines behind l.offset and returns the file's size; bytes between l.offset and the size are
 // a torn line, or one that is being written.
 func (l *Ledger) refresh() (size int64, err error) {
-	info, err := l.opts.Disk.Stat(l.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if l.file != nil || l.seen > 0 {
-			return 0, &DamagedError{Path: l.path, Reason: fmt.Sprintf("the file is gone, its last record was %d", l.seen)}
-		}
-		if _, err := l.opts.Disk.Stat(l.checkpointPath()); err == nil {
-			return 0, &DamagedError{Path: l.path, Reason: "the file is gone, but there is a checkpoint of it"}
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return 0, fmt.Errorf("look at the checkpoint of %s: %w", l.path, err)
-		}
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("look at ledger %s: %w", l.path, err)
+	info, err := l.look()
+	if info == nil {
+		return 0, err
 	}
 	if l.file == nil || l.stale || !sameFile(info, l.info) {
 		if err := l.load(); err != nil {
@@ -282,6 +271,24 @@ func (l *Ledger) refresh() (size int64, err error) {
 		return 0, &DamagedError{Path: l.path, Reason: fmt.Sprintf("the file shrank from %d to %d bytes", l.offset, info.Size())}
 	}
 	return info.Size(), l.fold(info.Size())
+}
+
+// look describes the ledger's file, or returns nil when there is no ledger yet.
+func (l *Ledger) look() (fs.FileInfo, error) {
+	info, err := l.opts.Disk.Stat(l.path)
+	if errors.Is(err, fs.ErrNotExist) && l.file == nil && l.seen == 0 {
+		if _, err := l.opts.Disk.Stat(l.checkpointPath()); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		info, err = l.opts.Disk.Stat(l.path) // another process may have made both since
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &DamagedError{Path: l.path, Reason: fmt.Sprintf("the file is gone; this process had read up to record %d", l.seen)}
+	case err != nil:
+		return nil, fmt.Errorf("look at ledger %s: %w", l.path, err)
+	}
+	return info, nil
 }
 
 // fold folds the whole lines between l.offset and size.

@@ -87,7 +87,7 @@ func TestFirstLook(t *testing.T) {
 	if got, want := f.open().Earliest(), writer.Earliest(); got != want || got == 1 {
 		t.Errorf("earliest is %d, want %d", got, want)
 	}
-	if diff := cmp.Diff(stateOf(t, writer), stateOf(t, f.open())); diff != "" {
+	if diff := jsonDiff(stateOf(t, writer), stateOf(t, f.open())); diff != "" {
 		t.Error(diff)
 	}
 
@@ -95,7 +95,7 @@ func TestFirstLook(t *testing.T) {
 	if got := empty.Earliest(); got != 1 {
 		t.Errorf("earliest of an empty ledger is %d", got)
 	}
-	if diff := cmp.Diff(toJSON(t, newState(root)), stateOf(t, empty)); diff != "" {
+	if diff := jsonDiff(toJSON(t, newState(root)), stateOf(t, empty)); diff != "" {
 		t.Error(diff)
 	}
 	refresh(t, empty)

@@ -193,6 +193,9 @@ func (r *Record) check() error {
 		see("coordination.lost", id)
 	}
 	if s := c.Session; s != nil {
+		if !s.complete() {
+			return errors.New("coordination.session is incomplete")
+		}
 		see("coordination.session.parent", s.Parent)
 		see("coordination.session.origin", s.Origin)
 		see("coordination.session.mode", s.Mode)

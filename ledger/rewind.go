@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -33,7 +32,7 @@ func (l *Ledger) Marks(sessionID string) ([]Mark, error) {
 	var list []Mark
 	err := l.scan(l.marks[0].offset, l.offset, func(raw []byte, end int64) error {
 		var r Record
-		if err := json.Unmarshal(raw, &r); err != nil {
+		if err := decodeRecord(raw, &r); err != nil {
 			return &DamagedError{Path: l.path, Reason: fmt.Sprintf("a record before byte %d changed under the reader: %v", end, err)}
 		}
 		switch {
@@ -84,6 +83,9 @@ func (s *State) rewind(r *Record) {
 		after.Watermark = -1
 	}
 	after.Queue, after.Jobs = before.Queue, before.Jobs
+	if before.Turn.Number == after.Turn.Number && after.Turn.Ended {
+		after.Turn.EndCursor = before.Turn.EndCursor
+	}
 	if before.Turn.Number > after.Turn.Number {
 		after.Turn = before.Turn
 		after.Turn.Ended, after.Turn.EndedAt, after.Turn.EndSeq = true, r.ObservedAt, 0
@@ -99,7 +101,11 @@ func (s *State) rewind(r *Record) {
 		s.lose(id, r.Cursor)
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Prompts)) {
-		if before.waits(id) && !after.waits(id) {
+		switch p := s.Prompts[id]; {
+		case after.waits(id):
+			// A host that comes back takes nothing from the inbox until something new arrives.
+			p.Taken, p.Parked = false, !after.Turn.Open()
+		case before.waits(id) || p.Taken:
 			s.lose(id, r.Cursor)
 		}
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,7 +73,7 @@ func TestRewind(t *testing.T) {
 	if diff := cmp.Diff(want, marks); diff != "" {
 		t.Errorf("the marks after the rewind (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(stateOf(t, l), stateOf(t, f.open())); diff != "" {
+	if diff := jsonDiff(stateOf(t, l), stateOf(t, f.open())); diff != "" {
 		t.Errorf("read anew the state is another:\n%s", diff)
 	}
 }
@@ -105,6 +106,65 @@ func TestRewindIntoATurn(t *testing.T) {
 	state := held(t, l)
 	if got := state.Execution(); got != Interrupted || state.Sessions[root].Final != 1 {
 		t.Errorf("the task is %s, its final message at %d", got, state.Sessions[root].Final)
+	}
+}
+
+// What a rewind leaves in the inbox waits for somebody to send something; what it takes out of a claimed inbox is gone.
+func TestRewindSettlesPrompts(t *testing.T) {
+	inbox := func(seq int64, change InboxChange) Entry {
+		change.Target = "next-turn"
+		return timed(root, seq, "agent/inbox/spliced", 10+seq, Coordination{Inbox: &change})
+	}
+	issued := func(id string) Entry {
+		return other(TypePromptIssued, Coordination{RequestID: id, Outcome: PromptAccepted, Fingerprint: "f"})
+	}
+	first := []Entry{
+		timed(root, 0, "turn/start", 10, Coordination{Turn: 1}),
+		timed(root, 1, "turn/end", 11, Coordination{Turn: 1, Reason: ReasonCompleted}),
+		inbox(2, InboxChange{Inserted: []InboxItem{{ID: "m1", RequestID: "p1"}, {ID: "m2", RequestID: "p2"}}}),
+	}
+	rest := []Entry{
+		timed(root, 3, "turn/start", 13, Coordination{Turn: 2}),
+		inbox(4, InboxChange{Removed: 1}),
+	}
+	for _, tt := range []struct {
+		name      string
+		from      int64
+		execution Execution
+		waiting   []string // of p1, claimed for the second turn, and p2, behind it
+	}{
+		{"to the beginning of the turn", 4, Running, []string{"p1", "p2"}},
+		{"to before the turn", 3, Interrupted, []string{"p1", "p2"}},
+		{"to before the prompts", 2, Interrupted, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newFolder(t).open()
+			history := slices.Concat(first, rest)
+			appendAll(t, l, slices.Concat([]Entry{issued("p1"), issued("p2")}, history)...)
+			appendAll(t, l, rewound(root, tt.from, Mark{Seq: 4, Time: 14}, Prefix(root, history[:tt.from])))
+			state := held(t, l)
+			if got := state.Execution(); got != tt.execution {
+				t.Errorf("execution is %s, want %s", got, tt.execution)
+			}
+			for _, id := range []string{"p1", "p2"} {
+				want := slices.Contains(tt.waiting, id)
+				if issued, _ := state.IssuedPrompt(id); state.Arrived(id) != want || (state.Prompts[id] != nil) != want || (issued.Outcome == PromptAccepted) != want {
+					t.Errorf("%s: arrived %v, awaited %v, %+v", id, state.Arrived(id), state.Prompts[id], issued)
+				}
+			}
+		})
+	}
+}
+
+// The end of a turn that a rewind leaves alone was told once, at its own cursor.
+func TestRewindBehindTheEndOfATurn(t *testing.T) {
+	l := newFolder(t).open()
+	appendAll(t, l, events(root, 0, 4)...)
+	want := held(t, l).RootTurn()
+	appendAll(t, l, timed(root, 5, "session/title", 50, Coordination{}))
+	appendAll(t, l, rewound(root, 5, Mark{Seq: 5, Time: 50}, Prefix(root, events(root, 0, 4))))
+	if diff := cmp.Diff(want, held(t, l).RootTurn()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -1,8 +1,12 @@
 package ledger
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const (
@@ -160,16 +164,26 @@ func resolvedApproval(approval string) step {
 func withdrawn(id string) step { return observe(TypeWithdrawn, Coordination{RequestID: id}) }
 
 // toJSON is how states are compared: what goes into a checkpoint is all there is.
-func toJSON(tb testing.TB, v any) string {
+func toJSON(tb interface {
+	Helper()
+	Fatal(...any)
+}, v any) string {
 	tb.Helper()
-	data, err := jsonOf(v)
+	data, err := json.Marshal(v)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return data
+	return string(data)
 }
 
-func jsonOf(v any) (string, error) {
-	data, err := json.MarshalIndent(v, "", " ")
-	return string(data), err
+// jsonDiff shows how two texts of JSON differ; it is empty when they do not.
+func jsonDiff(want, got string) string {
+	if want == got {
+		return ""
+	}
+	var a, b bytes.Buffer
+	if err := errors.Join(json.Indent(&a, []byte(want), "", " "), json.Indent(&b, []byte(got), "", " ")); err != nil {
+		return err.Error()
+	}
+	return cmp.Diff(a.String(), b.String())
 }

@@ -24,8 +24,8 @@ type host interface {
 	Start(t *testing.T)
 	// Kill ends its process as a crash would.
 	Kill()
-	// Forget is Kill and Start of a host that had not written down the last events of a session.
-	Forget(t *testing.T, session string)
+	// Forget is Kill and Start of a host that has not written down yet what it said last in a task whose model thinks.
+	Forget(e *env, t task)
 }
 
 // scenario is one story of a supervisor and a host.

@@ -86,8 +86,8 @@ func (h *liveHost) Start(t *testing.T) {
 }
 
 // Forget kills the host at once: what it has not written down by then it forgets.
-func (h *liveHost) Forget(t *testing.T, _ string) {
-	t.Helper()
+func (h *liveHost) Forget(e *env, _ task) {
+	e.t.Helper()
 	h.Kill()
-	h.Start(t)
+	h.Start(e.t)
 }

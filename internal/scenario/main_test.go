@@ -33,7 +33,7 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "dsh-agentlink")
-	args := []string{"build", "-o", binary}
+	args := []string{"build", "-buildvcs=false", "-o", binary}
 	if raceEnabled {
 		args = append(args, "-race")
 	}

@@ -14,6 +14,8 @@ var outcomeScenarios = []scenario{
 	{name: "a follow-up that arrives while its answer is lost", run: brokenFollowup, scriptedOnly: true},
 	{name: "a session whose making is not known", run: brokenCreate, scriptedOnly: true},
 	{name: "a title that is not set", run: brokenRename, scriptedOnly: true},
+	{name: "the bridge is killed while it makes a session", run: killedInCreate, scriptedOnly: true},
+	{name: "the bridge is killed while it sends the prompt", run: killedInPrompt, scriptedOnly: true},
 }
 
 // incomplete makes a delegation that breaks off at its prompt, and returns its task and the call.
@@ -49,10 +51,11 @@ func (e *env) neverArrived(b *bridge, t task, call args) {
 	b.status(t).want(args{"delegation.stage": "prompted", "delegation.promptSent": "unknown", "execution": "starting", "turn": nil, "workspace.cwd": t.cwd})
 	b.mustFail("delegation_incomplete", "dsh_delegate", call).want(args{"error.details.taskId": t.id, "error.details.promptSent": "unknown"})
 	e.prompts(1)
-	// The way out is a new delegation into the same directory.
-	b.call("dsh_release_workspace", args{"taskId": t.id}).want(args{"released": true})
-	again := e.delegate(b, call["prompt"].(string), args{"cwd": t.cwd, "requestId": "another"})
-	b.ended(again, again.cursor).want(args{"finalMessage.text": e.text("arrived")})
+	// Who has looked may send it again.
+	cursor := b.followup(t, "queue", call["prompt"].(string))
+	b.ended(t, cursor).want(args{"finalMessage.text": e.text("arrived")})
+	b.status(t).want(args{"delegation": nil, "turn.number": 1})
+	b.call("dsh_delegate", call).want(args{"accepted": true, "repeated": true, "taskId": t.id})
 	e.prompts(2)
 }
 
@@ -144,4 +147,42 @@ func brokenRename(e *env) {
 	b := e.bridge()
 	a := b.call("dsh_delegate", args{"prompt": e.prompt(e.say("nameless")), "cwd": e.workspace(), "title": e.text("title"), "waitSeconds": 30})
 	a.want(args{"accepted": true, "warnings.#": 1, "finalMessage.text": e.text("nameless")})
+}
+
+// killedIn kills a process whose delegation hangs in a call of the host, and returns the delegation.
+func (e *env) killedIn(method string) args {
+	e.t.Helper()
+	e.scripted().HangNext(method, 1)
+	b := e.bridge()
+	call := args{"prompt": e.prompt(e.say("arrived")), "cwd": e.workspace(), "requestId": "the only one"}
+	delegation := b.begin(e.t.Context(), "dsh_delegate", call)
+	ctx, cancel := e.within()
+	defer cancel()
+	if err := e.scripted().WaitCalls(ctx, method, 1); err != nil {
+		e.t.Fatal(err)
+	}
+	b.kill()
+	<-delegation.done
+	return call
+}
+
+func killedInCreate(e *env) {
+	call := e.killedIn("session.create")
+	b := e.bridge()
+	b.call("dsh_list", args{"state": "all"}).want(args{"tasks.#": 1, "tasks.0.workspace.cwd": call["cwd"]})
+	a := b.call("dsh_delegate", call).want(args{"accepted": true, "workspace.cwd": call["cwd"]})
+	t := task{id: a.str("taskId")}
+	b.ended(t, a.num("cursor")).want(args{"finalMessage.text": e.text("arrived")})
+	b.status(t).want(args{"delegation": nil})
+	e.prompts(1)
+	if n := len(e.scripted().Sessions()); n != 1 {
+		e.t.Errorf("one delegation has made %d sessions", n)
+	}
+}
+
+func killedInPrompt(e *env) {
+	call := e.killedIn("session.prompt")
+	b := e.bridge()
+	a := b.mustFail("delegation_incomplete", "dsh_delegate", call)
+	e.neverArrived(b, task{id: a.str("error.details.taskId"), cwd: call["cwd"].(string)}, call)
 }

@@ -1,6 +1,9 @@
 package scenario
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // turnScenarios are about the turns of one task: how they begin, follow each other and end.
 var turnScenarios = []scenario{
@@ -9,8 +12,10 @@ var turnScenarios = []scenario{
 	{name: "follow up by steer", run: followUpBySteer},
 	{name: "cancel a turn with messages queued", run: cancelWithQueue},
 	{name: "cancel before the model said anything", run: cancelSilent},
+	{name: "cancel at once", run: cancelAtOnce},
 	{name: "a parked message is revived by the next follow-up", run: parkedMessage},
 	{name: "a failed turn", run: failedTurn},
+	{name: "a long answer", run: longAnswer},
 }
 
 func delegateAndComplete(e *env) {
@@ -148,6 +153,30 @@ func cancelWithQueue(e *env) {
 	b.call("dsh_cancel", args{"taskId": t.id, "scope": "turn"}).want(args{"accepted": true, "wasRunning": false, "execution": "canceled"})
 }
 
+// cancelAtOnce cancels in the moment in which the host takes a message up. The message may be lost with that, but
+// nobody waits for it.
+func cancelAtOnce(e *env) {
+	b := e.bridge()
+	t := e.delegate(b, e.prompt(e.say("first")), nil)
+	b.ended(t, t.cursor)
+	for range 5 {
+		message := b.begin(e.t.Context(), "dsh_followup", args{"taskId": t.id, "prompt": e.prompt(e.thinking())})
+		for !message.over() {
+			e.person().call("session.cancel", args{"sessionId": t.session})
+		}
+		cursor := message.answer().want(args{"accepted": true}).num("cursor")
+		e.eventually(func() string {
+			if a := b.call("dsh_cancel", args{"taskId": t.id}); a.str("execution") != "canceled" {
+				return "the task is not canceled: " + b.status(t).text
+			}
+			return ""
+		})
+		b.ended(t, cursor).want(args{"execution": "canceled"})
+	}
+	cursor := b.followup(t, "queue", e.prompt(e.say("the end")))
+	b.ended(t, cursor).want(args{"execution": "turn_completed", "finalMessage.text": e.text("the end")})
+}
+
 func parkedMessage(e *env) {
 	b := e.bridge()
 	t := e.delegate(b, e.prompt(e.bash("sleep 600")), nil)
@@ -206,4 +235,34 @@ func failedTurn(e *env) {
 
 	cursor := b.followup(t, "queue", e.prompt(e.say("better now")))
 	b.ended(t, cursor).want(args{"execution": "turn_completed", "finalMessage.text": e.text("better now"), "failure": nil})
+}
+
+// longAnswer has more to say than an answer shows: what is cut is said, and where the whole is.
+func longAnswer(e *env) {
+	b := e.bridge()
+	step := e.say("日本語 – ünïcödé, and \"quotes\" ")
+	step.Repeat = 400
+	whole := strings.Repeat(step.Say, step.Repeat)
+	t := e.delegate(b, e.prompt(step), nil)
+	for _, a := range []answer{b.ended(t, t.cursor), b.status(t)} {
+		text := a.str("finalMessage.text")
+		if int(a.num("finalMessage.chars")) != utf8.RuneCountInString(whole) || len(text) > 8000 || !utf8.ValidString(text) {
+			e.t.Errorf("%s shows %d of %d characters in %d bytes", a.tool, a.num("finalMessage.chars"), utf8.RuneCountInString(whole), len(text))
+		}
+		if !strings.HasPrefix(text, step.Say) || !strings.HasSuffix(text, strings.TrimSpace(step.Say)) && !strings.HasSuffix(text, step.Say) {
+			e.t.Errorf("%s does not show the beginning and the end: %q", a.tool, text)
+		}
+	}
+	said := b.one(b.tail(t, 0), "assistant/message", nil)
+	if said.Get("text").String() != whole || said.Get("chars").Exists() {
+		e.t.Errorf("the tail does not show the whole: %d bytes of %d", len(said.Get("text").String()), len(whole))
+	}
+	if seq := b.status(t).num("finalMessage.seq"); seq != said.Get("seq").Int() {
+		e.t.Errorf("the pointer to the whole is %d, it is %d", seq, said.Get("seq").Int())
+	}
+	// A page that is too small for it shows what fits.
+	small := b.call("dsh_tail", args{"taskId": t.id, "sinceCursor": said.Get("cursor").Int() - 1, "maxEvents": 1, "maxBytes": 2048})
+	if len(small.text) > 4096 || small.num("events.0.chars") == 0 {
+		e.t.Errorf("a page of 2048 bytes has %d: %.300s", len(small.text), small.text)
+	}
 }

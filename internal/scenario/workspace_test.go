@@ -16,6 +16,7 @@ var workspaceScenarios = []scenario{
 	{name: "a broken preset", run: brokenPreset, scriptedOnly: true},
 	{name: "a model that cannot be reached", run: unroutableModel, scriptedOnly: true},
 	{name: "a delegation that is repeated", run: repeatedDelegation},
+	{name: "a delegation that two processes repeat at once", run: delegationAtOnce},
 	{name: "a follow-up that is repeated", run: repeatedFollowup},
 	{name: "a stale view", run: staleView},
 }
@@ -162,6 +163,35 @@ func repeatedDelegation(e *env) {
 	}
 	b.status(t).want(args{"turn.number": 1})
 	b.one(b.tail(t, 0), "user/message", args{"from": "bridge"})
+}
+
+// delegationAtOnce is a caller that lost patience with one bridge, or two that share a home.
+func delegationAtOnce(e *env) {
+	call := args{"prompt": e.prompt(e.say("once")), "cwd": e.workspace(), "requestId": "the same"}
+	var bridges []*bridge
+	var calls []*pending
+	for range 3 {
+		bridges = append(bridges, e.bridge())
+	}
+	for _, b := range bridges {
+		calls = append(calls, b.begin(e.t.Context(), "dsh_delegate", call), b.begin(e.t.Context(), "dsh_delegate", call))
+	}
+	fresh, t := 0, task{}
+	for _, p := range calls {
+		a := p.answer().want(args{"accepted": true, "workspace.cwd": call["cwd"]})
+		if !a.get("repeated").Exists() {
+			fresh++
+		}
+		if t.id == "" {
+			t.id = a.str("taskId")
+		}
+		a.want(args{"taskId": t.id})
+	}
+	if fresh != 1 {
+		e.t.Errorf("%d calls have made the task, want one", fresh)
+	}
+	bridges[0].ended(t, 0).want(args{"finalMessage.text": e.text("once")})
+	bridges[0].one(bridges[0].tail(t, 0), "user/message", args{"from": "bridge"})
 }
 
 func repeatedFollowup(e *env) {
