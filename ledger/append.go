@@ -150,6 +150,11 @@ func (s *State) admit(r *Record, from int64, seen Mark) (bool, error) {
 	switch r.Type {
 	case TypeEvent:
 		watermark := s.Watermark(r.SourceSessionID)
+		if at := s.At(r.SourceSessionID); *r.SourceSeq == watermark && at.Event != "" &&
+			!at.Same(Mark{Seq: watermark, Event: c.Event, Time: c.Time, Reason: c.Reason}) {
+			// One of the two was lost with the host; only the history can tell which.
+			return false, &NotContiguousError{SessionID: r.SourceSessionID, From: from, Watermark: watermark}
+		}
 		if *r.SourceSeq <= watermark {
 			return false, nil
 		}

@@ -50,8 +50,8 @@ func (s *State) apply(r *Record) {
 	case TypeGap:
 		session := s.session(r.SourceSessionID, r.ParentSessionID, r.Origin)
 		session.Watermark = max(session.Watermark, c.To)
-		session.LastEvent, session.LastTime = "", 0 // what stood there is not known
-		session.Inbox = nil                         // what became of it lies in the gap
+		session.LastEvent, session.LastTime, session.LastReason = "", 0, "" // what stood there is not known
+		session.Inbox = nil                                                 // what became of it lies in the gap
 		if r.SourceSessionID == s.Root {
 			for _, p := range s.Prompts {
 				p.Taken = p.Taken || p.Outcome == PromptAccepted
@@ -65,6 +65,7 @@ func (s *State) applyEvent(r *Record) {
 	c := &r.Coordination
 	session := s.session(r.SourceSessionID, r.ParentSessionID, r.Origin)
 	session.Watermark, session.LastEvent, session.LastTime = *r.SourceSeq, c.Event, c.Time
+	session.LastReason = c.Reason
 	if c.Turn > session.Turn.Number && c.Event != "turn/start" {
 		// The beginning of this turn, and the end of the one before, lie in a gap.
 		session.Turn, session.Candidate = Turn{Number: c.Turn}, -1

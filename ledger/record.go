@@ -200,6 +200,7 @@ func (r *Record) check() error {
 		see("coordination.session.origin", s.Origin)
 		see("coordination.session.mode", s.Mode)
 		see("coordination.session.lastEvent", s.LastEvent)
+		see("coordination.session.lastReason", s.LastReason)
 		see("coordination.session.turn.reason", s.Turn.Reason)
 		for target, items := range s.Inbox {
 			see("coordination.session.inbox", target)

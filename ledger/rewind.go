@@ -12,8 +12,16 @@ type Mark struct {
 	Seq   int64
 	Event string // the wire type
 	Time  int64  // the host's time of it, in milliseconds since the epoch
+	// Reason is how the turn ended, if the event is its end: a host that repairs a broken turn gives its end the time
+	// of an older event.
+	Reason string
 	// RequestID is the prompt that became this message, if the event is one.
 	RequestID string
+}
+
+// Same reports whether the two are the same event, as far as a record tells.
+func (m Mark) Same(other Mark) bool {
+	return m.Seq == other.Seq && m.Event == other.Event && m.Time == other.Time && m.Reason == other.Reason
 }
 
 // errAllRead ends a scan that has found what it looked for.
@@ -38,7 +46,7 @@ func (l *Ledger) Marks(sessionID string) ([]Mark, error) {
 		switch {
 		case r.SourceSessionID != sessionID:
 		case r.Type == TypeEvent:
-			list = append(list, Mark{Seq: *r.SourceSeq, Event: r.Coordination.Event, Time: r.Coordination.Time, RequestID: r.Coordination.RequestID})
+			list = append(list, Mark{Seq: *r.SourceSeq, Event: r.Coordination.Event, Time: r.Coordination.Time, Reason: r.Coordination.Reason, RequestID: r.Coordination.RequestID})
 		case r.Type == TypeRewind:
 			for len(list) > 0 && list[len(list)-1].Seq >= r.Coordination.From {
 				list = list[:len(list)-1]

@@ -69,7 +69,11 @@ func TestRewind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Mark{{0, "turn/start", 10, ""}, {1, "assistant/message", 11, ""}, {2, "turn/end", 12, ""}, {3, "session/end-seed", 30, ""}, {4, "turn/start", 40, ""}, {5, "turn/end", 41, ""}}
+	want := []Mark{
+		{Seq: 0, Event: "turn/start", Time: 10}, {Seq: 1, Event: "assistant/message", Time: 11},
+		{Seq: 2, Event: "turn/end", Time: 12, Reason: ReasonCompleted}, {Seq: 3, Event: "session/end-seed", Time: 30},
+		{Seq: 4, Event: "turn/start", Time: 40}, {Seq: 5, Event: "turn/end", Time: 41, Reason: ReasonCompleted},
+	}
 	if diff := cmp.Diff(want, marks); diff != "" {
 		t.Errorf("the marks after the rewind (-want +got):\n%s", diff)
 	}

@@ -87,6 +87,8 @@ type Session struct {
 	LastEvent string `json:"lastEvent,omitempty"`
 	// LastTime is the host's time of that event, in milliseconds since the epoch.
 	LastTime int64 `json:"lastTime,omitempty"`
+	// LastReason is its reason, if it ended a turn.
+	LastReason string `json:"lastReason,omitempty"`
 	// Final points at the last message of the ended turn that has text, -1 for none.
 	Final int64 `json:"final"`
 	// Candidate is that message while the turn runs, -1 for none.
@@ -223,7 +225,7 @@ func (s *State) At(sessionID string) Mark {
 	if session == nil {
 		return Mark{Seq: -1}
 	}
-	return Mark{Seq: session.Watermark, Event: session.LastEvent, Time: session.LastTime}
+	return Mark{Seq: session.Watermark, Event: session.LastEvent, Time: session.LastTime, Reason: session.LastReason}
 }
 
 // PendingInOrder lists the ids of the pending requests, oldest first.

@@ -27,7 +27,11 @@ func (t *Task) writtenDown(at ledger.Mark, since time.Time) bool {
 
 // isMark reports whether an event of the history is the recorded one.
 func isMark(ev dsh.Event, at ledger.Mark) bool {
-	return ev.Type != dsh.EventChunk && eventName(ev.Type) == at.Event && ev.Time == at.Time
+	here := ledger.Mark{Seq: ev.Seq, Event: eventName(ev.Type), Time: ev.Time}
+	if ev.Type == "turn/end" {
+		here.Reason = endReason(ev)
+	}
+	return ev.Type != dsh.EventChunk && here.Same(at)
 }
 
 // rewind takes a session's record back to the last event that the host still has, and goes on from there.
@@ -73,11 +77,12 @@ func (t *Task) rewind(ctx context.Context, epoch int, s source, at ledger.Mark) 
 // firstVoid is the first seq behind the last recorded event that the history still has as it was. Everything before it
 // is the same, for both only ever grow at their ends.
 func firstVoid(marks []ledger.Mark, entries []ledger.Entry) int64 {
-	have := make(map[int64]ledger.Coordination, len(entries))
+	have := make(map[int64]ledger.Mark, len(entries))
 	first := int64(-1)
 	for _, e := range entries {
 		if e.SourceSeq != nil {
-			have[*e.SourceSeq] = e.Coordination
+			c := &e.Coordination
+			have[*e.SourceSeq] = ledger.Mark{Seq: *e.SourceSeq, Event: c.Event, Time: c.Time, Reason: c.Reason}
 			if first < 0 {
 				first = *e.SourceSeq
 			}
@@ -85,7 +90,7 @@ func firstVoid(marks []ledger.Mark, entries []ledger.Entry) int64 {
 	}
 	next, common := int64(0), false
 	for _, m := range marks {
-		if c, ok := have[m.Seq]; m.Seq >= first && (!ok || c.Event != m.Event || c.Time != m.Time) {
+		if here, ok := have[m.Seq]; m.Seq >= first && (!ok || !here.Same(m)) {
 			if !common {
 				return m.Seq // what stood before it has left the file
 			}

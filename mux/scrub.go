@@ -45,9 +45,7 @@ func scrub(ev dsh.Event, from int64, s source) ledger.Entry {
 		body := dsh.TurnOf(ev)
 		c.Turn, c.Step = body.Turn, body.Step
 	case "turn/end":
-		end := dsh.TurnEndOf(ev)
-		c.Turn = end.Turn
-		c.Reason = cmp.Or(vocabulary(end.Kind, dsh.TurnCompleted, dsh.TurnAborted, dsh.TurnError, dsh.TurnInterrupted), "other")
+		c.Turn, c.Reason = dsh.TurnEndOf(ev).Turn, endReason(ev)
 	case "assistant/message":
 		m := dsh.AssistantMessageOf(ev)
 		c.Turn, c.Step, c.Text = m.Turn, m.Step, m.Text != ""
@@ -72,6 +70,12 @@ func scrub(ev dsh.Event, from int64, s source) ledger.Entry {
 		c.Mode = vocabulary(dsh.SubagentDescriptorOf(ev).Mode, "one-shot", "continuable")
 	}
 	return entry
+}
+
+// endReason is how a turn ended, as it is recorded.
+func endReason(ev dsh.Event) string {
+	kind := dsh.TurnEndOf(ev).Kind
+	return cmp.Or(vocabulary(kind, dsh.TurnCompleted, dsh.TurnAborted, dsh.TurnError, dsh.TurnInterrupted), ledger.ReasonOther)
 }
 
 // outcome keeps the known outcomes of a question or an approval.
