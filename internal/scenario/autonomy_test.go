@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -51,7 +53,7 @@ func subagent(e *env) {
 
 func backgroundJob(e *env) {
 	b := e.bridge()
-	job := e.bashWith("sleep 2; echo "+e.canary, args{"run_in_background": true})
+	job := e.bashWith(e.host.Until("go")+"; echo "+e.canary, args{"run_in_background": true})
 	t := e.delegate(b, e.prompt(job, e.say("the job runs")), nil)
 	a := b.ended(t, t.cursor)
 	a.want(args{"execution": "turn_completed", "jobs.#": 1, "jobs.0.status": "running"})
@@ -59,6 +61,9 @@ func backgroundJob(e *env) {
 		e.t.Errorf("the job's label is not its command: %s", a.text)
 	}
 	b.status(t).want(args{"turn.number": 1, "jobs.#": 1})
+	if err := os.WriteFile(filepath.Join(t.cwd, "go"), nil, 0o600); err != nil {
+		e.t.Fatal(err)
+	}
 	// The task counts as done, and yet a supervisor that waits on is told of the turn that the job's end starts.
 	a = b.ended(t, a.num("nextCursor"))
 	a.want(args{"execution": "turn_completed", "jobs": nil})

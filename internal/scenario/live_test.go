@@ -51,7 +51,7 @@ func install(t *testing.T) *livehost.Installation {
 	installation, err := livehost.Install(ctx, dir, os.Stderr)
 	if errors.Is(err, livehost.ErrUnavailable) {
 		fmt.Fprintf(os.Stderr, "\nLIVE LANE SKIPPED: %v\n\n", err)
-		t.Skip("LIVE LANE SKIPPED: ", err)
+		t.Skip("LIVE LANE SKIPPED:", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -90,4 +90,8 @@ func (h *liveHost) Forget(e *env, _ task) {
 	e.t.Helper()
 	h.Kill()
 	h.Start(e.t)
+}
+
+func (h *liveHost) Until(file string) string {
+	return "until [ -e " + file + " ]; do sleep 0.1; done"
 }

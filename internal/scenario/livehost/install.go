@@ -110,21 +110,16 @@ func npmInstall(ctx context.Context, dir string, log io.Writer) error {
 	cmd.Stdout = io.MultiWriter(log, &said)
 	cmd.Stderr = cmd.Stdout
 	if err := cmd.Run(); err != nil {
-		if unreachable.Match(said.Bytes()) {
-			return fmt.Errorf("%w: npm reaches no registry: %s", ErrUnavailable, lastLine(said.String()))
+		if why := unreachable.FindString(said.String()); why != "" {
+			return fmt.Errorf("%w: npm reaches no registry (%s)", ErrUnavailable, why)
 		}
-		return fmt.Errorf("npm install: %w: %s", err, lastLine(said.String()))
+		return fmt.Errorf("npm install: %w: %s", err, strings.TrimSpace(said.String()))
 	}
 	return os.WriteFile(filepath.Join(dir, installedFile), packageLock, 0o644)
 }
 
 // unreachable finds in npm's words that the network is the reason.
 var unreachable = regexp.MustCompile(`\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|E403|E50[0234])\b`)
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
-}
 
 // findNode finds a Node that is new enough: the user's, or the one among the installed packages.
 func findNode(ctx context.Context, dir string) (string, error) {
