@@ -233,6 +233,20 @@ func TestTornTailIsCutOff(t *testing.T) {
 	}
 }
 
+// Nothing of a torn line is left behind a shorter one.
+func TestLongTornTailIsCutOff(t *testing.T) {
+	f := newFolder(t)
+	appendAll(t, f.open(), events(root, 0, 1)...)
+	start := f.content()
+	appendAll(t, f.open(), events(root, 2, 2)...)
+	want := f.content()
+	f.restore(map[string]string{EventsFile: start[EventsFile] + strings.Repeat(`{"cursor":3`, 500)})
+	appendAll(t, f.open(), events(root, 2, 2)...)
+	if diff := cmp.Diff(want, f.content()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestRecordOfTooManyBytesIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)

@@ -42,6 +42,9 @@ func TestWriteFailsAfterAnyNumberOfBytes(t *testing.T) {
 				t.Fatalf("after %d bytes: %+v, %v", k, done, err)
 			}
 			f.disk.before = nil
+			if left := f.content()[EventsFile]; truncates && !strings.HasSuffix(left, "\n") {
+				t.Fatalf("after %d bytes a torn line is left", k)
+			}
 
 			whole := 2 + strings.Count(lines[:k], "\n")
 			for who, l := range map[string]*Ledger{"writer": writer, "reader": reader, "newcomer": f.open()} {

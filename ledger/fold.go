@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -75,7 +76,7 @@ func (s *State) applyEvent(r *Record) {
 		if session.Turn.Open() {
 			// It ended in silence, and nobody noticed in time.
 			session.Final = session.Candidate
-			s.closeSession(r.SourceSessionID)
+			s.closeSession(r.SourceSessionID, *r.SourceSeq)
 			s.settlePrompts(r.SourceSessionID, ReasonAborted)
 		}
 		session.Turn = Turn{Number: max(c.Turn, 1), StartedAt: c.Time, StartSeq: *r.SourceSeq}
@@ -90,7 +91,7 @@ func (s *State) applyEvent(r *Record) {
 		session.Turn.Ended, session.Turn.EndedAt, session.Turn.EndSeq = true, c.Time, *r.SourceSeq
 		session.Turn.EndCursor, session.Turn.Reason = r.Cursor, c.Reason
 		session.Final, session.Candidate = session.Candidate, -1
-		s.closeSession(r.SourceSessionID)
+		s.closeSession(r.SourceSessionID, *r.SourceSeq)
 		s.settlePrompts(r.SourceSessionID, c.Reason)
 	case "assistant/message":
 		if c.Text {
@@ -219,7 +220,7 @@ func (s *State) applyInterrupted(r *Record) {
 	session.Turn.Ended, session.Turn.EndedAt, session.Turn.EndSeq = true, r.ObservedAt, 0
 	session.Turn.EndCursor, session.Turn.Reason = r.Cursor, cmp.Or(c.Reason, ReasonInterrupted)
 	session.Final = session.Candidate
-	s.closeSession(r.SourceSessionID)
+	s.closeSession(r.SourceSessionID, math.MaxInt64)
 	s.settlePrompts(r.SourceSessionID, session.Turn.Reason)
 }
 
@@ -229,7 +230,7 @@ func (s *State) open(r *Record, t Type) {
 		return
 	}
 	s.Closed = slices.DeleteFunc(s.Closed, func(closed Closed) bool { return closed.RequestID == c.RequestID })
-	s.Pending[c.RequestID] = &Pending{Type: t, SessionID: r.SourceSessionID, ApprovalID: c.ApprovalID, Since: r.ObservedAt, Cursor: r.Cursor}
+	s.Pending[c.RequestID] = &Pending{Type: t, SessionID: r.SourceSessionID, ApprovalID: c.ApprovalID, Since: r.ObservedAt, Cursor: r.Cursor, From: c.From}
 }
 
 func (s *State) closeRequest(closed Closed) {
@@ -257,11 +258,11 @@ func (s *State) pendingApprovals(approvalID string) []string {
 	})
 }
 
-// closeSession closes what a session still asked when its turn ended: the end of the turn took the asking tool call
+// closeSession closes what a session still asked when its turn ended at seq end: it took the asking tool call
 // with it.
-func (s *State) closeSession(sessionID string) {
+func (s *State) closeSession(sessionID string, end int64) {
 	for _, id := range s.PendingInOrder() {
-		if s.Pending[id].SessionID == sessionID {
+		if p := s.Pending[id]; p.SessionID == sessionID && p.From <= end {
 			s.closeRequest(Closed{RequestID: id, Outcome: "cancelled", Withdrawn: true})
 		}
 	}

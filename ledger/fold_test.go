@@ -236,13 +236,16 @@ func TestSnapshotsAreRecordedWhenTheyChange(t *testing.T) {
 }
 
 func TestGaps(t *testing.T) {
-	s := tell(t, turnStart(1), works(1), lost(10), works(1))
+	s := tell(t, turnStart(1), queued("p"), lost(10), works(1))
 	want := []Gap{{SessionID: root, From: 2, To: 11, Cursor: 3}}
 	if diff := cmp.Diff(want, s.state.Gaps); diff != "" {
 		t.Error(diff)
 	}
 	if got := s.state.Watermark(root); got != 12 {
 		t.Errorf("watermark is %d, want 12", got)
+	}
+	if inbox := s.state.Sessions[root].Inbox; len(inbox) > 0 {
+		t.Errorf("what became of the inbox is not known, and it holds %v", inbox)
 	}
 	s.tell(observe(TypeGap, Coordination{From: 2, To: 11})) // another process found the same gap
 	s.tell(observe(TypeGap, Coordination{From: 5, To: 20})) // another had not seen what this one recorded
@@ -258,6 +261,9 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		id := fmt.Sprint("id", i)
 		s.tell(asks(id), answered(id), message(id),
 			observe(TypePromptIssued, Coordination{RequestID: id, Outcome: PromptRefused, Fingerprint: "f"}))
+		if n := max(len(s.state.Closed), len(s.state.Seen), len(s.state.Issued)); n > maxRemembered {
+			t.Fatalf("%d of a kind are remembered", n)
+		}
 	}
 	if c, seen, issued := len(s.state.Closed), len(s.state.Seen), len(s.state.Issued); c != maxRemembered || seen != maxRemembered || issued != maxRemembered {
 		t.Errorf("remembered are %d closed requests, %d messages, %d prompts, want %d of each", c, seen, issued, maxRemembered)

@@ -67,6 +67,11 @@ func TestExecutionFollowsPrompts(t *testing.T) {
 			prompted("p2"), spliced(InboxChange{Target: "next-turn", Start: 1, Inserted: []InboxItem{{ID: "i2", RequestID: "p2"}}}, ""),
 			takenUp(2, "p"), turnEnd(2, ReasonCompleted), takenUp(3, "p2"), turnEnd(3, ReasonCompleted)}, TurnCompleted},
 
+		{"two parked, and something new begins a turn with the first", []step{turnStart(1), prompted("p2"), queued("p2"), prompted("p"), queued("p"), turnEnd(1, ReasonAborted),
+			takenUp(2, "p"), turnEnd(2, ReasonCompleted)}, Starting},
+		{"two parked, and that turn is aborted too", []step{turnStart(1), prompted("p2"), queued("p2"), prompted("p"), queued("p"), turnEnd(1, ReasonAborted),
+			takenUp(2, "p"), turnEnd(2, ReasonAborted)}, Canceled},
+
 		{"taken out of the queue", []step{turnStart(1), prompted("p"), queued("p"), unqueued(), turnEnd(1, ReasonCompleted)}, TurnCompleted},
 		{"taken out while parked", []step{turnStart(1), prompted("p"), queued("p"), turnEnd(1, ReasonError), unqueued()}, Failed},
 		{"taken out before accepted was recorded", []step{done(ReasonCompleted), issue("p", PromptSending), queued("p"), unqueued(), issue("p", PromptAccepted)}, TurnCompleted},

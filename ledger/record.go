@@ -103,7 +103,7 @@ type Coordination struct {
 	Inbox       *InboxChange `json:"inbox,omitempty"`
 	Queue       []QueueItem  `json:"queue,omitempty"`
 	Jobs        []JobState   `json:"jobs,omitempty"`
-	From        int64        `json:"from,omitempty"`    // first seq of a gap
+	From        int64        `json:"from,omitempty"`    // first seq of a gap or a rewind; for a request, the next seq of its session when it came
 	To          int64        `json:"to,omitempty"`      // last seq of a gap
 	Session     *Session     `json:"session,omitempty"` // what a rewind leaves of the session
 	Lost        []string     `json:"lost,omitempty"`    // the prompts that a rewind takes back, by request id

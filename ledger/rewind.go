@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -101,7 +102,7 @@ func (s *State) rewind(r *Record) {
 		after.Final, after.Candidate = -1, -1
 	}
 	s.Sessions[r.SourceSessionID] = after
-	s.closeSession(r.SourceSessionID)
+	s.closeSession(r.SourceSessionID, math.MaxInt64)
 	if r.SourceSessionID != s.Root {
 		return
 	}

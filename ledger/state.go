@@ -122,6 +122,8 @@ type Pending struct {
 	ApprovalID string `json:"approvalId,omitempty"`
 	Since      int64  `json:"since"`  // ObservedAt of the record that opened it
 	Cursor     int64  `json:"cursor"` // of the record that opened it
+	// From is how far its session was when it was asked, as the next seq: what ended before has nothing to do with it.
+	From int64 `json:"from,omitempty"`
 }
 
 // Prompt is a message handed to the host that has not shown up in the history yet.

@@ -121,6 +121,45 @@ func TestConnectionIsAChange(t *testing.T) {
 	})
 }
 
+// It is one for each of many tasks, which hear of the list one after the other.
+func TestConnectionIsAChangeForEveryTask(t *testing.T) {
+	s := newSet(t)
+	var tasks []*Task
+	for i := range 2000 {
+		tasks = append(tasks, s.m.Track(fmt.Sprintf("dsh_%012x", i), fmt.Sprint("session-", i)))
+	}
+	var waiters sync.WaitGroup
+	for _, task := range tasks {
+		waiters.Go(func() {
+			await(t, task, "the connection", func(snap Snapshot) bool { return snap.Availability == Connected })
+		})
+	}
+	s.m.Start()
+	waiters.Wait()
+}
+
+// What another process has recorded is one as well, also when somebody here has looked at the ledger in between.
+func TestRecordsOfOthersAreAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		task := s.start()
+		s.send(subscribedFrame("root", -1))
+		current(t, task)
+		changed := task.Changed()
+		ev := s.write("root", "turn/start")[0]
+		second := s.another().Track(taskID, "root")
+		if err := second.append(t.Context(), 0, []ledger.Entry{scrub(ev, 0, source{id: "root", origin: ledger.OriginRoot})}); err != nil {
+			t.Fatal(err)
+		}
+		if err := task.Ledger().Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		s.send(eventFrame("root", ev)) // which adds nothing any more
+		<-changed
+		await(t, task, "the turn", func(snap Snapshot) bool { return snap.Turn.Number == 1 })
+	})
+}
+
 // In real time, with real goroutines: a waiter that follows a counter never stops before its end.
 func TestWaitersUnderStress(t *testing.T) {
 	s := newSet(t)

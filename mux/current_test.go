@@ -191,6 +191,54 @@ func TestFaultPasses(t *testing.T) {
 	}
 }
 
+// Events that a broken disk refused are read from the history; what comes behind them on the stream must not be taken for
+// all there is, although the session was seen from its first event on.
+func TestEventsOfAFailedWriteAreNotSkipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		task := s.start()
+		s.send(subscribedFrame("root", -1))
+		s.disk.set(nil, failing(true))
+		s.live("root", "turn/start", "step/start")
+		await(t, task, "the fault", func(snap Snapshot) bool { return snap.Fault != nil })
+		s.hook("history", onCall(true))
+		s.disk.set(nil, nil)
+		s.live("root", "step/end")
+		time.Sleep(time.Minute)
+		if n := count(t, task, ledger.TypeEvent); n != 0 {
+			t.Errorf("%d events are recorded, and the first two are not", n)
+		}
+		s.hook("history", nil)
+		current(t, task)
+		s.check(task)
+	})
+}
+
+// A failure behind which nothing is left to do is tried again all the same, and does not stay for ever.
+func TestFaultWithoutWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		s.add("child", "root")
+		task := s.start()
+		current(t, task)
+		time.Sleep(time.Minute)
+		// Another process has seen the root's turn begin; here the stream has told only of the child.
+		second := s.another().Track(taskID, "root")
+		begin := scrub(s.write("root", "turn/start")[0], 0, source{id: "root", origin: ledger.OriginRoot})
+		if err := second.append(t.Context(), 0, []ledger.Entry{begin}); err != nil {
+			t.Fatal(err)
+		}
+		s.change("root", func(row *dsh.Session) { row.Running = true })
+		s.hook("list", func(context.Context, int) error { return &dsh.Error{Kind: dsh.OutcomeUnknown, Method: "session.list"} })
+		s.live("child", "turn/start")
+		await(t, task, "the fault", func(snap Snapshot) bool { return snap.Fault != nil })
+		s.hook("list", nil)
+		if snap := current(t, task); snap.Fault != nil || snap.Execution != ledger.Running {
+			t.Errorf("the task is %s, the fault is %v", snap.Execution, snap.Fault)
+		}
+	})
+}
+
 func failing(broken bool) func(context.Context) error {
 	if !broken {
 		return nil
@@ -338,7 +386,7 @@ func TestCallOnABusyTask(t *testing.T) {
 // Requests that the ledger holds as pending are shown whole as soon as the burst has brought them, and a call right
 // after the start waits for it.
 func TestCallWaitsForTheBurst(t *testing.T) {
-	for name, brings := range map[string]bool{"which brings the request": true, "which does not": false} {
+	for name, brings := range map[string]bool{"which brings the request": true, "which does not": false, "behind a slow list": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSet(t)
@@ -350,7 +398,10 @@ func TestCallWaitsForTheBurst(t *testing.T) {
 				s.m.Close()
 				time.Sleep(time.Second)
 
-				s.hook("subscribe", func(context.Context, int) error {
+				s.hook("list", func(context.Context, int) error {
+					if name == "behind a slow list" {
+						time.Sleep(10 * fakeQuiet)
+					}
 					time.AfterFunc(fakeQuiet/2, func() {
 						s.send(subscribedFrame("root", 1))
 						if brings {
@@ -368,6 +419,9 @@ func TestCallWaitsForTheBurst(t *testing.T) {
 					t.Errorf("the requests are %+v", snap.Requests)
 				case !brings && len(snap.Requests) != 0:
 					t.Errorf("the requests are %+v", snap.Requests)
+				}
+				if n := count(t, task, ledger.TypeWithdrawn, ledger.TypeReplayed); (n == 0) != brings {
+					t.Errorf("there are %d withdrawals and replays", n)
 				}
 			})
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dsh-agentlink/internal/dsh"
@@ -66,6 +67,12 @@ func TestSlowDisk(t *testing.T) {
 			set(s.disk, disk.wait)
 			s.live("root", "step/start")
 			<-disk.come
+			// A snapshot may have to wait for the disk; the reader must not wait for the snapshot.
+			looked := make(chan Snapshot, 1)
+			go func() {
+				snap, _ := task.Snapshot()
+				looked <- snap
+			}()
 
 			for i := range rounds[name] { // of 50 frames
 				s.live("root", "tool/call", "tool/result", "step/end", "step/start")
@@ -77,12 +84,6 @@ func TestSlowDisk(t *testing.T) {
 				}
 			}
 			s.send(answeredFrame("root", "q-1"), questionFrame("root", "q-3", "And?"), queueFrame("root", "last"))
-			// A snapshot may have to wait for the disk; the reader must not wait for the snapshot.
-			looked := make(chan Snapshot, 1)
-			go func() {
-				snap, _ := task.Snapshot()
-				looked <- snap
-			}()
 			s.emptied()
 			task.mu.Lock()
 			waiting := len(task.inbox)
@@ -174,6 +175,25 @@ func TestForeignSessions(t *testing.T) {
 	if held > maxForeign {
 		t.Errorf("%d requests of others are kept", held)
 	}
+}
+
+// However often sessions of others come up, the list is not read more than ten times a second for them.
+func TestSessionsThatComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		s.start()
+		before := s.count("list")
+		const seconds = 3
+		for i := range seconds * 1000 {
+			id := fmt.Sprint("foreign-", i)
+			s.add(id, "")
+			s.send(subscribedFrame(id, -1))
+			time.Sleep(time.Millisecond)
+		}
+		if n, most := s.count("list")-before, int(seconds*time.Second/classifyPause)+2; n > most {
+			t.Errorf("the list was read %d times", n)
+		}
+	})
 }
 
 // known reports whether a session is still being looked for.

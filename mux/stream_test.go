@@ -310,6 +310,12 @@ func TestHistoryThatFailsForAWhile(t *testing.T) {
 		if snap := look(t, task); snap.Fault != failure || snap.Turn.Number != 1 {
 			t.Errorf("the task is %+v", snap)
 		}
+		s.send(subscribedFrame("root", 9))
+		s.live("root", aTurn...)
+		await(t, task, "the next turn", func(snap Snapshot) bool { return snap.Turn.Number == 2 && snap.Turn.Ended })
+		if snap := look(t, task); snap.Fault != failure {
+			t.Errorf("the fault is %v", snap.Fault)
+		}
 		s.hook("history child", nil)
 		snap := await(t, task, "the fault to pass", func(snap Snapshot) bool { return snap.Fault == nil })
 		if len(snap.Subagents) != 1 {

@@ -253,6 +253,9 @@ func (t *Task) push(epoch int, frame dsh.Frame) (lost bool) {
 		it.entry, it.at = entry, -1
 		if r := t.runs[frame.SessionID]; r != nil {
 			it.at = r.next
+			if it.asks() {
+				it.entry.Coordination.From = r.next
+			}
 		}
 	default:
 		return false

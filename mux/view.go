@@ -223,12 +223,13 @@ func (t *Task) compare(sessions []dsh.Session) (root dsh.Session, listed bool, e
 	defer t.mu.Unlock()
 	for id, s := range t.sessions {
 		r, known := rows[id]
+		again := s.unreadable
 		s.unreadable = false
 		switch {
 		case known && s.gone:
 			s.gone, s.need = false, true
 			t.missing = t.missing && id != t.Root
-		case known && (r.LastSeq >= t.reach(s) || (open[id] && !r.Running)):
+		case known && (again || r.LastSeq >= t.reach(s) || (open[id] && !r.Running)):
 			s.need = true
 		case !known && id == t.Root && !s.gone:
 			s.need = true // the history's answer tells whether it is gone

@@ -17,14 +17,15 @@ type profile struct {
 	lasts          time.Duration // of the schedule
 	pace           time.Duration // most time between two strokes
 
-	calls   float64 // chance of a fault in a call
-	slow    float64 // chance of a call to be slow
-	lose    float64 // chance of a frame to get lost while frames do
-	events  bool    // only event frames get lost
-	locks   float64 // chance of a lock's holder to stop for a while
-	compact int64   // bytes past which ledgers are compacted; 0 for the default
-	page    int     // most events in a history page; 0 for no bound
-	quick   bool    // the opening burst of a stream is never late
+	calls   float64       // chance of a fault in a call
+	slow    float64       // chance of a call to be slow
+	lose    float64       // chance of a frame to get lost while frames do
+	events  bool          // only event frames get lost
+	locks   float64       // chance of a lock's holder to stop for a while
+	compact int64         // bytes past which ledgers are compacted; 0 for the default
+	page    int           // most events in a history page; 0 for no bound
+	quick   bool          // the opening burst of a stream is never late
+	expire  time.Duration // after which a bridge rejects an approval; 0 for never
 	strokes []stroke
 }
 
@@ -36,7 +37,9 @@ type stroke struct {
 
 // Strokes that come with many profiles, by the kind of fault.
 var (
-	streamStrokes = []stroke{{"stream: cut", (*World).cutStream}, {"stream: stalled", (*World).holdStream}}
+	streamStrokes = []stroke{
+		{"stream: cut", (*World).cutStream}, {"stream: stalled", (*World).holdStream}, {"stream: half-open", (*World).halfOpenStream},
+	}
 	lossStrokes   = []stroke{{"stream: loses frames for a while", (*World).loseFrames}}
 	hostStrokes   = []stroke{{"host: killed", (*World).killHost}}
 	forgetStrokes = []stroke{{"host: killed with events unwritten", (*World).killForgetfulHost}}
@@ -64,6 +67,9 @@ func newProfile(seed uint64, forget bool) profile {
 	p.locks = sometimes(0.005, 0.05)
 	if d.chance(0.5) {
 		p.compact = int64(2000 + d.upTo(20000))
+	}
+	if d.chance(0.15) {
+		p.expire = d.between(2*time.Second, 30*time.Second)
 	}
 	if d.chance(0.3) {
 		p.page = 5 + d.upTo(60)

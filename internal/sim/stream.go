@@ -18,6 +18,7 @@ type stream struct {
 	mu     sync.Mutex
 	frames []dsh.Frame
 	held   time.Time // nothing is delivered before
+	mute   bool      // nothing is delivered and no end is noticed: the connection is half-open
 	broken bool
 	wake   chan struct{} // holds one token when there is something new
 	lost   map[dsh.FrameKind]int
@@ -67,6 +68,21 @@ func (s *stream) hold(d time.Duration) {
 	s.signal()
 }
 
+// sever is the end that the client of a half-open connection makes of it, when no ping is answered.
+func (s *stream) sever() {
+	s.mu.Lock()
+	s.mute = false
+	s.mu.Unlock()
+	s.cut(true)
+}
+
+// silence makes the connection half-open.
+func (s *stream) silence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mute = true
+}
+
 // lose notes a frame that the stream will not bring.
 func (s *stream) lose(kind dsh.FrameKind) {
 	s.mu.Lock()
@@ -90,19 +106,16 @@ func (s *stream) Next(ctx context.Context) (dsh.Frame, error) {
 		s.mu.Lock()
 		rest := time.Until(s.held)
 		switch {
-		case ctx.Err() != nil, !s.p.alive():
+		case ctx.Err() != nil, !s.p.alive(), s.broken && len(s.frames) == 0 && !s.mute:
 			s.mu.Unlock()
 			return dsh.Frame{}, errBroken
-		case rest > 0:
+		case rest > 0, s.mute:
 		case len(s.frames) > 0:
 			f := s.frames[0]
 			s.frames = s.frames[1:]
 			s.note("%s: gets %s of %s %d %s %s", s.p.name, f.Kind, f.SessionID, f.Seq, f.EventType, f.RPCID)
 			s.mu.Unlock()
 			return f, nil
-		case s.broken:
-			s.mu.Unlock()
-			return dsh.Frame{}, errBroken
 		}
 		s.mu.Unlock()
 		timer := time.NewTimer(max(rest, 0))

@@ -27,6 +27,26 @@ func (w *World) holdStream() {
 	}
 }
 
+// halfOpenStream lets nothing through a stream any more, until the client finds out that it is dead.
+func (w *World) halfOpenStream() {
+	streams := w.streams()
+	if len(streams) == 0 {
+		return
+	}
+	s := one(w.dice, streams)
+	s.silence()
+	unanswered := w.dice.between(10*time.Second, 25*time.Second) // a ping every 15 s has 10 s for its answer
+	w.wait.Go(func() {
+		timer := time.NewTimer(unanswered)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-w.calm:
+		}
+		s.sever()
+	})
+}
+
 // after does something later, unless the schedule is over by then: the end of the schedule ends all faults.
 func (w *World) after(d time.Duration, do func()) {
 	w.wait.Go(func() {

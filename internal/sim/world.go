@@ -241,7 +241,7 @@ func (s *slot) begin() *bridge {
 	w.note("%s: starts", p.name)
 	b := &bridge{p: p, link: &link{host: w.host, p: p, faults: w.faults}, watched: map[taskID]watched{}}
 	b.mux = mux.New(mux.Options{
-		Host: b.link,
+		Host: b.link, ApprovalTimeout: w.profile.expire,
 		Ledger: func(id, root string) *ledger.Ledger {
 			t := taskID{id, root}
 			slow := w.profile.locks
@@ -295,10 +295,11 @@ func (s *slot) spare() {
 // streams are the open streams of the host, of one bridge or of all.
 func (w *World) streams() []*stream { return w.host.streamsOf(nil) }
 
-// requestsShown reports whether no open stream has lost what tells of requests.
+// requestsShown reports whether no open stream has lost a frame that tells of requests, or of which turn they belong to. A
+// loss that a bridge noticed has made it open another stream.
 func (w *World) requestsShown() bool {
 	for _, s := range w.streams() {
-		if !s.complete(dsh.FrameQuestionRequested, dsh.FrameQuestionResolved, dsh.FrameApprovalRequested, dsh.FrameApprovalResolved, dsh.FrameSubscribed) {
+		if !s.complete(dsh.FrameQuestionRequested, dsh.FrameQuestionResolved, dsh.FrameApprovalRequested, dsh.FrameApprovalResolved, dsh.FrameSubscribed, dsh.FrameEvent) {
 			return false
 		}
 	}
