@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"reflect"
@@ -335,6 +336,11 @@ func (w *world) check(t *rapid.T) {
 // thing once, the events of a session in their order, the cursors without a hole.
 func TestSharedLedgerIsAList(t *testing.T) {
 	t.Parallel()
+	if checks := flag.Lookup("rapid.checks"); every > 1 && checks.Value.String() == checks.DefValue {
+		if err := checks.Value.Set("25"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{f: newFolder(t)}
 		w.f.maxBytes = rapid.SampledFrom([]int64{1, 6000, 15_000, 1 << 20}).Draw(rt, "maxBytes")

@@ -150,8 +150,12 @@ func bash(t *turn) ending {
 	})
 }
 
-// background starts a job, whose end comes as a message.
+// background starts a job, whose end comes as a message. What becomes of the job of a subagent that is done has not been
+// observed, so subagents start none.
 func background(t *turn) ending {
+	if t.s.subagent() {
+		return bash(t)
+	}
 	return t.call("bash", func(string) ending {
 		lasts := t.dice.between(0, 15*time.Second)
 		if !t.locked(func() {
@@ -177,9 +181,6 @@ func (h *Host) runJob(l *life, s *session, j *job, lasts time.Duration) {
 		return
 	}
 	j.Status, j.FinishedAt = "completed", now()
-	if !s.attached {
-		return // a subagent that is done does not hear of its jobs
-	}
 	h.send(h.jobsFrame(s))
 	h.deliver(s, h.newMessage(dsh.SourcePlugin, ""))
 }

@@ -109,6 +109,7 @@ func (c *caller) delegate(ctx context.Context, b *bridge, task taskID, t *mux.Ta
 func (c *caller) look(b *bridge, task taskID, t *mux.Task) {
 	snap, err := t.Snapshot()
 	if err != nil {
+		c.undamaged(task, err)
 		return
 	}
 	since := c.cursors[task]
@@ -122,7 +123,14 @@ func (c *caller) look(b *bridge, task taskID, t *mux.Task) {
 		since = outside.Earliest - 1
 		records, err = t.Ledger().Read(since, 1+c.dice.upTo(80))
 	}
-	if err != nil || t.Ledger().Sync() != nil || !b.p.alive() {
+	if err == nil {
+		err = t.Ledger().Sync()
+	}
+	if err != nil {
+		c.undamaged(task, err)
+		return
+	}
+	if !b.p.alive() {
 		return
 	}
 	for i, r := range records {
@@ -133,6 +141,14 @@ func (c *caller) look(b *bridge, task taskID, t *mux.Task) {
 		c.cursors[task] = r.Cursor
 	}
 	c.w.books.reach(task.events(), snap.Cursor)
+}
+
+// undamaged complains of a ledger that is taken for damaged: nothing in a world damages one.
+func (c *caller) undamaged(task taskID, err error) {
+	var damaged *ledger.DamagedError
+	if errors.As(err, &damaged) {
+		c.w.fail("caller %s: the ledger of %s passes for damaged: %v", c.name, task.id, err)
+	}
 }
 
 // followup sends another prompt, or repeats one whose outcome is not known, as the bridge does it: a prompt that is

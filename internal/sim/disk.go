@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -126,6 +127,15 @@ func (d *Disk) losePower() {
 	d.names, d.lasting = left, map[string]*inode{}
 	for path, f := range left {
 		d.lasting[path] = f
+	}
+}
+
+// yield lets others run in the middle of something, now and then. d.mu is held.
+func (d *Disk) yield() {
+	if d.dice.chance(0.2) {
+		d.mu.Unlock()
+		runtime.Gosched()
+		d.mu.Lock()
 	}
 }
 
@@ -282,12 +292,14 @@ func (h *handle) WriteAt(p []byte, off int64) (int, error) {
 	if err != nil || how == diesWithin {
 		n = d.dice.upTo(len(p))
 	}
-	if off+int64(n) > int64(len(h.inode.data)) {
-		h.inode.data = append(h.inode.data, make([]byte, off+int64(n)-int64(len(h.inode.data)))...)
+	half := d.dice.upTo(n)
+	h.put(p[:half], off)
+	d.yield() // what is written is seen little by little
+	if !h.p.alive() {
+		return half, errDead
 	}
-	copy(h.inode.data[off:], p[:n])
+	h.put(p[half:n], off+int64(half))
 	d.note("%s: writes %d bytes of %s%s", h.p.name, n, filepath.Base(filepath.Dir(h.path)), bytes.ReplaceAll(append([]byte("\n"), p[:n]...), []byte("\n"), []byte("\n        | ")))
-	h.audit(off)
 	if err != nil {
 		return n, err
 	}
@@ -295,6 +307,15 @@ func (h *handle) WriteAt(p []byte, off int64) (int, error) {
 		return n, h.die(how, "writing records", h.path)
 	}
 	return n, nil
+}
+
+// put writes at an offset. d.mu is held.
+func (h *handle) put(p []byte, off int64) {
+	if missing := off + int64(len(p)) - int64(len(h.inode.data)); missing > 0 {
+		h.inode.data = append(h.inode.data, make([]byte, missing)...)
+	}
+	copy(h.inode.data[off:], p)
+	h.audit(off)
 }
 
 // audit shows the books what changed from an offset on. d.mu is held.

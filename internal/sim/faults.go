@@ -26,6 +26,7 @@ type profile struct {
 	page    int           // most events in a history page; 0 for no bound
 	quick   bool          // the opening burst of a stream is never late
 	expire  time.Duration // after which a bridge rejects an approval; 0 for never
+	skew    time.Duration // of the host's clock
 	strokes []stroke
 }
 
@@ -49,7 +50,7 @@ var (
 	personStrokes = []stroke{{"person: did something", (*World).beAPerson}}
 )
 
-func newProfile(seed uint64, forget bool) profile {
+func newProfile(seed uint64) profile {
 	d := newDice(seed, "profile")
 	p := profile{
 		bridges: 1 + d.upTo(2), tasks: 1 + d.upTo(1),
@@ -87,8 +88,11 @@ func newProfile(seed uint64, forget bool) profile {
 		p.strokes = append(p.strokes, lossStrokes...)
 		p.lose, p.events = one(d, []float64{0.02, 0.2, 1}), d.chance(0.5)
 	}
-	if forget && d.chance(0.3) {
+	if d.chance(0.2) {
 		p.strokes = append(p.strokes, forgetStrokes...)
+	}
+	if d.chance(0.2) {
+		p.skew = d.between(-2*time.Hour, 2*time.Hour)
 	}
 	return p
 }
@@ -119,6 +123,7 @@ type faults struct {
 	mu     sync.Mutex
 	calm   bool
 	losing bool
+	made   int // calls
 }
 
 func newFaults(p profile, j *journal) *faults { return &faults{journal: j, profile: p} }
@@ -136,8 +141,16 @@ func (f *faults) set(change func(*faults)) {
 	change(f)
 }
 
+// calls is how many calls were made.
+func (f *faults) calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.made
+}
+
 // call draws what becomes of a call, and how long it is on its way.
 func (f *faults) call(d *dice, method string) (fault callFault, delay time.Duration) {
+	f.set(func(f *faults) { f.made++ })
 	if calm, _ := f.state(); calm {
 		return 0, 0
 	}

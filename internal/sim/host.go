@@ -29,6 +29,7 @@ type Host struct {
 	script   func(d *dice, depth int) []act
 	// maxPage bounds the events of a history page; more are too large an answer. 0 for no bound.
 	maxPage int
+	skew    time.Duration // of its clock
 	// deaf drops a frame on its way into one stream.
 	deaf func(*stream, dsh.Frame) bool
 	// twisted changes an event on its way to the bridges, for the tests of the model; nil in earnest.
@@ -117,6 +118,18 @@ func (h *Host) quiet() bool {
 	return true
 }
 
+// open counts the turns that run.
+func (h *Host) open() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.order {
+		if s.turn != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // waits reports whether a session, or one of its subagents that it waits for, has asked a person.
 func (h *Host) waits(s *session) bool {
 	for _, r := range h.life.pending {
@@ -156,6 +169,7 @@ type session struct {
 	greeted                  bool  // the host's own context message is in the log
 	titled                   bool
 	outcome                  string // how the last turn ended
+	skew                     int64  // of the host's clock, in milliseconds
 	cold                     bool   // let go of by a process that ended, or by the end of a subagent's work
 
 	attached bool
@@ -172,7 +186,7 @@ const (
 )
 
 func (h *Host) newSession(id string) *session {
-	s := &session{id: id, created: now(), saved: -1}
+	s := &session{id: id, created: now(), saved: -1, skew: h.skew.Milliseconds()}
 	h.sessions[id] = s
 	h.order = append(h.order, s)
 	return s
@@ -197,7 +211,7 @@ const writeDelay = 200
 // forget loses what a host that died had not written down, and reports whether that was anything.
 func (s *session) forget(d *dice) bool {
 	keep := s.written
-	for keep < len(s.log) && s.log[keep].time+writeDelay < now() {
+	for keep < len(s.log) && s.log[keep].time+writeDelay < now()+s.skew {
 		keep++
 	}
 	if keep += d.upTo(len(s.log) - keep); keep == len(s.log) {
@@ -221,7 +235,7 @@ func (s *session) forget(d *dice) bool {
 
 // add appends an event to the log without telling anybody.
 func (s *session) add(kind, data string) *event {
-	e := event{kind: kind, seq: int64(len(s.log)), time: now(), data: data}
+	e := event{kind: kind, seq: int64(len(s.log)), time: now() + s.skew, data: data}
 	e.first = e.seq
 	if n := len(s.log); n > 0 {
 		e.time = max(e.time, s.log[n-1].time)

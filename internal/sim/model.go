@@ -15,6 +15,7 @@ type truth struct {
 	sessions map[string]*known
 	order    []string // the root first
 	pending  []string // ids of the requests that wait, sorted
+	queue    []string // ids of the messages in the root's inbox
 	approval bool     // one of them is an approval
 }
 
@@ -86,6 +87,11 @@ func (h *Host) tell(root string) truth {
 		}
 		t.sessions[s.id] = k
 		t.order = append(t.order, s.id)
+	}
+	if s := h.sessions[root]; s != nil {
+		for _, m := range slices.Concat(s.inbox.turn, s.inbox.step) {
+			t.queue = append(t.queue, m.ID)
+		}
 	}
 	for _, r := range h.life.pending {
 		if t.sessions[r.session.id] != nil {
@@ -260,15 +266,41 @@ func (m *model) view(v view) {
 		if !slices.Contains(want, v.snap.Execution) {
 			wrong("execution %s instead of %v", v.snap.Execution, want)
 		}
+		m.belongings(wrong, v.snap)
 	}
 	root := m.truth.sessions[m.task.root]
 	if root == nil {
 		return
 	}
 	m.turn(wrong, m.task.root, root, v.snap.Turn, v.snap.Final)
+	shown := map[string]bool{}
 	for _, s := range v.snap.Subagents {
+		shown[s.SessionID] = true
 		if k := m.truth.sessions[s.SessionID]; k != nil {
 			m.turn(wrong, s.SessionID, k, s.Turn, s.Final)
+		}
+	}
+	for _, id := range m.truth.order[1:] {
+		if !shown[id] {
+			wrong("no subagent %s", id)
+		}
+	}
+}
+
+// belongings compares what only the stream tells: queue and jobs. Nothing runs in the background any more.
+func (m *model) belongings(wrong func(string, ...any), snap mux.Snapshot) {
+	if snap.Queue != nil && !snap.Queue.Stale {
+		var ids []string
+		for _, item := range snap.Queue.Items {
+			ids = append(ids, item.ID)
+		}
+		if !slices.Equal(ids, m.truth.queue) {
+			wrong("the queue %v instead of %v", ids, m.truth.queue)
+		}
+	}
+	for _, j := range snap.Jobs {
+		if j.FinishedAt == 0 {
+			wrong("job %s as running, and the host runs none", j.ID)
 		}
 	}
 }

@@ -18,12 +18,11 @@ import (
 
 // What a person sets, and what this test sets for its own child processes.
 const (
-	envSeed   = "DSH_SIM_SEED"   // runs one seed alone
-	envSeeds  = "DSH_SIM_SEEDS"  // how many seeds are run; few in a plain go test
-	envFrom   = "DSH_SIM_FROM"   // the first of them
-	envForget = "DSH_SIM_FORGET" // with hosts that forget what they had not written down
-	envTrace  = "DSH_SIM_TRACE"  // writes what happens to a file of that name
-	envChild  = "DSH_SIM_CHILD"
+	envSeed  = "DSH_SIM_SEED"  // runs one seed alone
+	envSeeds = "DSH_SIM_SEEDS" // how many seeds are run; few in a plain go test
+	envFrom  = "DSH_SIM_FROM"  // the first of them
+	envTrace = "DSH_SIM_TRACE" // writes what happens to a file of that name
+	envChild = "DSH_SIM_CHILD"
 )
 
 // number reads a number of the environment.
@@ -99,7 +98,7 @@ func runChild(t *testing.T, first, count uint64) (counts Table, output string, e
 // runSeeds runs seeds in this process.
 func runSeeds(t *testing.T, from, to uint64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // worlds are small and many
-	opts := Options{Forget: os.Getenv(envForget) != ""}
+	var opts Options
 	if name := os.Getenv(envTrace); name != "" {
 		trace, err := os.Create(name)
 		if err != nil {

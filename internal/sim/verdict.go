@@ -22,7 +22,7 @@ type Report struct {
 
 // Run lets a world live and judges it. It has to be called in a bubble of testing/synctest.
 func Run(seed uint64, opts Options) Report {
-	return newWorld(seed, newProfile(seed, opts.Forget), opts).live()
+	return newWorld(seed, newProfile(seed), opts).live()
 }
 
 // live is the whole life of a world.

@@ -51,8 +51,6 @@ func (t taskID) events() string { return path.Join(t.dir(), ledger.EventsFile) }
 type Options struct {
 	// Trace gets what happens in the world, line by line; nil for nothing.
 	Trace io.Writer
-	// Forget lets hosts lose the events that they had not written down when they were killed.
-	Forget bool
 }
 
 // maxFailures bounds what is kept of a world that has gone wrong.
@@ -69,7 +67,7 @@ func newWorld(seed uint64, p profile, opts Options) *World {
 	w.disk = newDisk(seed, w.journal, w.books)
 	w.locks = newLocks(w.journal)
 	w.host = newHost(seed, w.journal)
-	w.host.deaf, w.host.maxPage = w.faults.deaf, p.page
+	w.host.deaf, w.host.maxPage, w.host.skew = w.faults.deaf, p.page, p.skew
 	for i := range p.tasks {
 		w.tasks = append(w.tasks, taskID{fmt.Sprintf("dsh_%012d", i+1), fmt.Sprintf("root-%d", i+1)})
 	}
@@ -111,6 +109,9 @@ func (w *World) run() {
 const (
 	maxRest = 15 * time.Minute
 	settled = 2 * time.Minute
+	// idleCalls bounds the calls that a bridge makes in a minute in which nothing happens, for each turn that is open and
+	// may have ended in silence.
+	idleCalls = 2
 )
 
 // rest ends the faults and waits until nothing happens any more.
@@ -132,6 +133,11 @@ func (w *World) rest() {
 		}
 	}
 	time.Sleep(settled)
+	before := w.faults.calls()
+	time.Sleep(time.Minute)
+	if n := w.faults.calls() - before; n > idleCalls*len(w.slots)*w.host.openTurns() {
+		w.fail("%d calls in a minute in which nothing happens", n)
+	}
 }
 
 // end ends the world and everything in it.
@@ -299,7 +305,7 @@ func (w *World) streams() []*stream { return w.host.streamsOf(nil) }
 // loss that a bridge noticed has made it open another stream.
 func (w *World) requestsShown() bool {
 	for _, s := range w.streams() {
-		if !s.complete(dsh.FrameQuestionRequested, dsh.FrameQuestionResolved, dsh.FrameApprovalRequested, dsh.FrameApprovalResolved, dsh.FrameSubscribed, dsh.FrameEvent) {
+		if !s.complete(dsh.FrameQuestionRequested, dsh.FrameQuestionResolved, dsh.FrameApprovalRequested, dsh.FrameApprovalResolved, dsh.FrameSubscribed, dsh.FrameEvent, dsh.FrameQueue, dsh.FrameJobs) {
 			return false
 		}
 	}
