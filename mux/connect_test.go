@@ -235,7 +235,7 @@ func TestCallRightAtReady(t *testing.T) {
 		}
 		s.m.Start()
 		for range cap(got) {
-			if err := <-got; err != nil {
+			if err := receive(t, got, "a call"); err != nil {
 				t.Fatal(err)
 			}
 			s.check(task)

@@ -359,8 +359,8 @@ func TestCallOnABusyTask(t *testing.T) {
 		current(t, task)
 		// Every write takes a while, and brings more to write.
 		s.disk.set(func(context.Context) error {
-			time.Sleep(10 * time.Millisecond)
 			s.live("root", "step/start", "step/end")
+			time.Sleep(10 * time.Millisecond)
 			return nil
 		}, nil)
 		s.live("root", "step/start")
@@ -399,6 +399,7 @@ func TestCallWaitsForTheBurst(t *testing.T) {
 				time.Sleep(time.Second)
 
 				s.hook("list", func(context.Context, int) error {
+					s.hook("list", nil)
 					if name == "behind a slow list" {
 						time.Sleep(10 * fakeQuiet)
 					}

@@ -66,7 +66,7 @@ func TestSlowDisk(t *testing.T) {
 			disk := newBlocked()
 			set(s.disk, disk.wait)
 			s.live("root", "step/start")
-			<-disk.come
+			receive(t, disk.come, "the worker to come to the disk")
 			// A snapshot may have to wait for the disk; the reader must not wait for the snapshot.
 			looked := make(chan Snapshot, 1)
 			go func() {
@@ -92,7 +92,7 @@ func TestSlowDisk(t *testing.T) {
 				t.Errorf("%d frames wait in memory", waiting)
 			}
 			close(disk.goOn)
-			<-looked
+			receive(t, looked, "the snapshot")
 			snap := fresh(t, task)
 			s.checkEvents(task, "child")
 			if len(snap.Requests) != 2 || snap.Requests[0].ID != "q-2" || snap.Requests[1].ID != "q-3" {
@@ -120,7 +120,7 @@ func TestInboxOverflowsDuringAReading(t *testing.T) {
 	task := s.start()
 	s.send(subscribedFrame("root", 9))
 	task.wake()
-	<-reading
+	receive(t, reading, "the reading")
 	for range maxInbox + 10 {
 		s.live("root", "step/start")
 	}

@@ -183,6 +183,12 @@ func (t *Task) withdraw(ctx context.Context, epoch int) error {
 			delete(t.requests, id)
 		}
 	}
+	for id, j := range t.jobs {
+		if j.Stale {
+			delete(t.jobs, id) // the burst tells of every session that has jobs: these died with their host
+			t.notify()
+		}
+	}
 	t.settledOn = epoch
 	t.mu.Unlock()
 	return t.append(ctx, epoch, batch)

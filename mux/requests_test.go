@@ -176,6 +176,7 @@ func TestLateTaskWithdrawsNothing(t *testing.T) {
 		s.aRequest()
 		await(t, task, "the question", func(snap Snapshot) bool { return len(snap.Requests) == 1 })
 		time.Sleep(time.Second)
+		s.add("foreign", "")
 		late := s.another()
 		late.Start()
 		if err := late.Connected(within(t)); err != nil {
@@ -183,7 +184,7 @@ func TestLateTaskWithdrawsNothing(t *testing.T) {
 		}
 		s.send(subscribedFrame("root", 1))
 		for i := range maxForeign {
-			s.send(questionFrame(fmt.Sprint("foreign-", i), fmt.Sprint("f-", i), "Which?"))
+			s.send(questionFrame("foreign", fmt.Sprint("f-", i), "Which?"))
 		}
 		s.send(questionFrame("root", "q-1", "Which?"))
 		time.Sleep(time.Minute)
@@ -266,6 +267,7 @@ func TestRequestOfAnUnknownSubagent(t *testing.T) {
 		s.live("child", "turn/start")
 		s.send(questionFrame("child", "q-1", "Which?"))
 		await(t, task, "the question", func(snap Snapshot) bool { return len(snap.Requests) == 1 })
+		time.Sleep(time.Second)
 
 		// On the next connection the list is late with the child.
 		row := s.rows["child"]
@@ -299,8 +301,8 @@ func TestRequestOfAnUnknownSubagent(t *testing.T) {
 func TestHeldBackFramesKeepTheirOrder(t *testing.T) {
 	for range 20 {
 		s := newSet(t)
-		s.add("child", "root")
 		task := s.start()
+		s.add("child", "root")
 		s.send(subscribedFrame("root", -1))
 		s.live("root", "turn/start")
 		listing, answer := make(chan struct{}), make(chan struct{})
@@ -315,7 +317,7 @@ func TestHeldBackFramesKeepTheirOrder(t *testing.T) {
 		for i := range 30 {
 			s.send(questionFrame("child", fmt.Sprint("q-", i), "Which?"))
 		}
-		<-listing
+		receive(t, listing, "a look for the child")
 		s.emptied()
 		close(answer)
 		for i := range 30 {

@@ -229,6 +229,18 @@ func await(tb testing.TB, t *Task, what string, wanted func(Snapshot) bool) Snap
 	}
 }
 
+// receive waits for a channel.
+func receive[T any](tb testing.TB, from <-chan T, what string) T {
+	tb.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-within(tb).Done():
+		tb.Fatalf("waiting for %s", what)
+		panic("not reached")
+	}
+}
+
 // fresh is Fresh, which has to succeed.
 func fresh(tb testing.TB, t *Task) Snapshot {
 	tb.Helper()

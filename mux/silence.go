@@ -84,6 +84,9 @@ func (t *Task) askSilent(epoch int, q silence) {
 		case sessions[i].LastSeq >= reach:
 			t.require(epoch, q.session) // it went on, and that got lost
 			return
+		case !sessions[i].Running && sessions[i].LastSeq < q.mark:
+			t.require(epoch, q.session) // the host has let go of it, and closes the turn when its log is read
+			return
 		case sessions[i].Running || sessions[i].LastSeq != q.mark || s.heard == 0:
 			continue // one that the host does not hold in memory died with it, and is no matter of silence
 		}
