@@ -118,8 +118,8 @@ func (h *Host) quiet() bool {
 	return true
 }
 
-// open counts the turns that run.
-func (h *Host) open() (n int) {
+// openTurns counts the turns that run.
+func (h *Host) openTurns() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.order {

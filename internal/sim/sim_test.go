@@ -7,6 +7,7 @@ import (
 	"math/rand"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -21,7 +22,7 @@ const (
 	envSeed  = "DSH_SIM_SEED"  // runs one seed alone
 	envSeeds = "DSH_SIM_SEEDS" // how many seeds are run; few in a plain go test
 	envFrom  = "DSH_SIM_FROM"  // the first of them
-	envTrace = "DSH_SIM_TRACE" // writes what happens to a file of that name
+	envTrace = "DSH_SIM_TRACE" // a folder, for what happened in the worlds of seeds that fail
 	envChild = "DSH_SIM_CHILD"
 )
 
@@ -70,7 +71,7 @@ func TestSeeds(t *testing.T) {
 	}
 	wait.Wait()
 	for _, kind := range table.Kinds() {
-		t.Log(fmt.Sprintf("%8d  %s", table[kind], kind))
+		t.Logf("%8d  %s", table[kind], kind)
 	}
 }
 
@@ -98,25 +99,22 @@ func runChild(t *testing.T, first, count uint64) (counts Table, output string, e
 // runSeeds runs seeds in this process.
 func runSeeds(t *testing.T, from, to uint64) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // worlds are small and many
-	var opts Options
-	if name := os.Getenv(envTrace); name != "" {
-		trace, err := os.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer trace.Close()
-		opts.Trace = trace
-	}
 	table := Table{}
 	for seed := from; seed < to; seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			rand.Seed(int64(seed)) //lint:ignore SA1019 the product's jitter comes from there, and a seed has to be repeatable
 			var report Report
+			var trace bytes.Buffer
+			var opts Options
+			if os.Getenv(envTrace) != "" {
+				opts.Trace = &trace
+			}
 			synctest.Test(t, func(*testing.T) { report = Run(seed, opts) })
 			for _, failure := range report.Failures {
 				t.Error(failure)
 			}
 			if t.Failed() {
+				keepTrace(t, seed, trace.Bytes())
 				t.Logf("to repeat it: %s=%d go test ./internal/sim -run TestSeeds -count=1 -v", envSeed, seed)
 			}
 			table.Add(report.Counts)
@@ -128,4 +126,17 @@ func runSeeds(t *testing.T, from, to uint64) {
 		t.Fatal(err)
 	}
 	fmt.Println(tableMark + string(line))
+}
+
+// keepTrace writes down what happened in a world that failed.
+func keepTrace(t *testing.T, seed uint64, trace []byte) {
+	dir := os.Getenv(envTrace)
+	if dir == "" {
+		return
+	}
+	name := filepath.Join(dir, strconv.FormatUint(seed, 10)+".log")
+	if err := os.WriteFile(name, trace, 0o600); err != nil {
+		t.Error(err)
+	}
+	t.Logf("what happened is in %s", name)
 }
