@@ -9,7 +9,7 @@ import (
 )
 
 // seeds is how many seeds the tests that play with chance run through; a few by default, thousands for a night.
-var seeds = flag.Int("seeds", 4, "how many seeds the random tests run through")
+var seeds = flag.Int("seeds", 2, "how many seeds the random tests run through")
 
 func TestMain(m *testing.M) {
 	// A few examples of every property; the command line can ask for more.

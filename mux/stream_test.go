@@ -283,7 +283,7 @@ func TestUnreadableSubagent(t *testing.T) {
 				if n := s.count("history child"); n > 2 {
 					t.Errorf("the child was asked for %d times", n)
 				}
-				if text := s.log.String(); s.log.lines("cannot be read") != 1 || cmp.Diff("", text) == "" || s.log.lines("own words") > 0 {
+				if text := s.log.String(); s.log.lines("cannot be read") != 1 || s.log.lines("own words") > 0 {
 					t.Errorf("the log does not tell of it, or too much:\n%s", text)
 				}
 				s.hook("history child", nil)
