@@ -68,6 +68,9 @@ func command(std streams) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(serveCommand(std), demoCommand(std), versionCommand(std))
+	root.AddCommand(lookCommands(std)...)
+	root.AddCommand(repairCommands(std)...)
+	root.AddCommand(setupCommands(std)...)
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()
 	for _, sub := range root.Commands() {

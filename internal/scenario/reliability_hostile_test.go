@@ -113,6 +113,9 @@ func (e *env) reconnects(b *bridge, t task) {
 	e.until(b, t, "connected", func(a answer) bool { return a.str("availability") == "connected" && a.str("recovery") == "live" })
 }
 
+// bottomless is how many arrays in each other would take more stack than a process may have.
+const bottomless = 16 << 20
+
 // nonsense are frames that are none, for a session and after its last seq.
 func nonsense(session string, last int64) map[string][]byte {
 	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
@@ -124,6 +127,7 @@ func nonsense(session string, last int64) map[string][]byte {
 		"an open end":          []byte(`{"type":"server-request","payload":{"type":"session/event"`),
 		"an array":             []byte(deep),
 		"open arrays":          []byte(strings.Repeat("[", 100_000)),
+		"arrays without end":   eventFrame(session, "user/message", last+1, strings.Repeat("[", bottomless)),
 		"open objects":         []byte(strings.Repeat(`{"payload":`, 100_000)),
 		"no session":           eventFrame("", "turn/start", last+1, "{}"),
 		"a path for a session": eventFrame("../../etc/passwd", "turn/start", last+1, "{}"),
@@ -186,7 +190,7 @@ func nonsenseAnswers(e *env) {
 	b := e.bridge(w.env())
 	t := e.finished(b, "before")
 	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
-	veryDeep := strings.Repeat(`{"a":[`, 300_000) + strings.Repeat("]}", 300_000)
+	veryDeep := strings.Repeat(`{"a":[`, bottomless/4)
 	for name, nonsense := range map[string]func(id string) string{
 		"nothing":      func(string) string { return "" },
 		"no JSON":      func(string) string { return "<!doctype html>" },
@@ -194,8 +198,8 @@ func nonsenseAnswers(e *env) {
 		"a deep value": func(id string) string {
 			return `{"type":"server-response","rpcId":"` + id + `","result":{"ok":true,"value":` + deep + `}}`
 		},
-		"a deeper value": func(id string) string {
-			return `{"type":"server-response","rpcId":"` + id + `","result":{"ok":true,"value":{"events":[` + veryDeep + `],"items":` + veryDeep + `}}}`
+		"a value without end": func(id string) string {
+			return `{"type":"server-response","rpcId":"` + id + `","result":{"ok":true,"value":{"events":[` + veryDeep
 		},
 		"no UTF-8": func(id string) string {
 			return `{"type":"server-response","rpcId":"` + id + `","result":{"ok":true,"value":{"items":"` + "\xff\xfe" + `"}}}`

@@ -30,6 +30,7 @@ type Host struct {
 	// maxPage bounds the events of a history page; more are too large an answer. 0 for no bound.
 	maxPage int
 	skew    time.Duration // of its clock
+	busy    chan struct{} // closed and renewed at every event
 	// deaf drops a frame on its way into one stream.
 	deaf func(*stream, dsh.Frame) bool
 	// twisted changes an event on its way to the bridges, for the tests of the model; nil in earnest.
@@ -52,7 +53,7 @@ type life struct {
 func newHost(seed uint64, j *journal) *Host {
 	h := &Host{
 		journal: j, seed: seed, dice: newDice(seed, "host"),
-		sessions: map[string]*session{}, numbers: map[string]int{}, budget: 8, script: script,
+		sessions: map[string]*session{}, numbers: map[string]int{}, budget: 8, script: script, busy: make(chan struct{}),
 		deaf: func(*stream, dsh.Frame) bool { return false },
 	}
 	h.start()
@@ -116,6 +117,19 @@ func (h *Host) quiet() bool {
 		}
 	}
 	return true
+}
+
+// event waits for the next event of any session, but not long.
+func (h *Host) event() {
+	h.mu.Lock()
+	busy := h.busy
+	h.mu.Unlock()
+	timer := time.NewTimer(5 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-busy:
+	case <-timer.C:
+	}
 }
 
 // openTurns counts the turns that run.
@@ -252,6 +266,8 @@ func (h *Host) emit(s *session, kind, format string, args ...any) *event {
 }
 
 func (h *Host) publish(s *session, e event) {
+	close(h.busy)
+	h.busy = make(chan struct{})
 	h.note("host: %s %d %s %s", s.id, e.seq, e.kind, e.data)
 	if h.twisted != nil {
 		e = h.twisted(e)

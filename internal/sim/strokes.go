@@ -69,16 +69,27 @@ func (w *World) loseFrames() {
 
 // killHost kills the host and starts it again.
 func (w *World) killHost() {
+	w.untilBusy()
 	w.host.kill(false)
 	w.after(w.hostAway(), w.host.start)
 }
 
 // killForgetfulHost kills the host before it has written down what it said last.
 func (w *World) killForgetfulHost() {
+	w.untilBusy()
 	for range w.host.kill(true) {
 		w.count("host: a session lost its last events")
 	}
 	w.after(w.hostAway(), w.host.start)
+}
+
+// untilBusy waits, mostly, for a moment in which the host has just said something: it is idle for most of the time, and
+// then its death is easily survived.
+func (w *World) untilBusy() {
+	if w.dice.chance(0.8) {
+		w.host.event()
+		time.Sleep(w.dice.between(0, writeDelay*time.Millisecond))
+	}
 }
 
 func (w *World) hostAway() time.Duration {
