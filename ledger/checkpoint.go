@@ -96,6 +96,11 @@ func (l *Ledger) openPair() (*State, error) {
 	return nil, fmt.Errorf("open ledger %s: it was replaced %d times meanwhile", l.path, pairTries)
 }
 
+func newer(path string, line int64, found int) error {
+	return &DamagedError{Path: path, Line: line, Newer: true,
+		Reason: fmt.Sprintf("format %d is newer than %d, the one this program writes", found, format)}
+}
+
 func (l *Ledger) readHeader(size int64) error {
 	found := false
 	err := l.scan(0, min(size, 4096), func(raw []byte, end int64) error {
@@ -105,7 +110,7 @@ func (l *Ledger) readHeader(size int64) error {
 			return &DamagedError{Path: l.path, Line: 1, Reason: "this is not the first line of a ledger"}
 		}
 		if h.Format > format {
-			return &DamagedError{Path: l.path, Line: 1, Reason: fmt.Sprintf("format %d is newer than %d, the one this program writes", h.Format, format)}
+			return newer(l.path, 1, h.Format)
 		}
 		if h.TaskID != l.opts.TaskID || h.Root != l.opts.Root {
 			return &DamagedError{Path: l.path, Line: 1, Reason: fmt.Sprintf("it belongs to task %q with session %q", h.TaskID, h.Root)}
@@ -137,7 +142,7 @@ func (l *Ledger) readCheckpoint() (*State, error) {
 	}
 	switch {
 	case file.Format > format:
-		return nil, &DamagedError{Path: path, Reason: fmt.Sprintf("format %d is newer than %d, the one this program writes", file.Format, format)}
+		return nil, newer(path, 0, file.Format)
 	case file.Format != format || file.State == nil || file.State.Cursor <= 0:
 		return nil, &DamagedError{Path: path, Reason: "this is not a checkpoint"}
 	case file.TaskID != l.opts.TaskID || file.State.Root != l.opts.Root:

@@ -8,6 +8,8 @@ type DamagedError struct {
 	// Line is the number of the bad line, from 1; 0 when the damage is not in a line.
 	Line   int64
 	Reason string
+	// Newer is set when a newer program wrote the file: nothing is broken, and nothing must be repaired.
+	Newer bool
 }
 
 func (e *DamagedError) Error() string {
