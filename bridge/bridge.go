@@ -71,14 +71,10 @@ func New(opts Options) *Bridge {
 		claims: claims.Open(opts.Home, opts.LockTimeout),
 		now:    time.Now,
 	}
-	disk := homeDisk{opts.Home}
 	b.mux = mux.New(mux.Options{
 		Host: opts.Host, Log: opts.Log, Quiet: opts.Quiet, ApprovalTimeout: opts.ApprovalTimeout,
 		Ledger: func(taskID, sessionID string) *ledger.Ledger {
-			dir := opts.Home.LedgerDir(taskID)
-			lock := opts.Home.Lock(dir + "/" + ledger.LockFile)
-			return ledger.Open(ledger.Options{Dir: dir, TaskID: taskID, Root: sessionID, Disk: disk, MaxBytes: opts.LedgerMaxBytes,
-				Lock: ledgerLock{lock, opts.LockTimeout, opts.Log}})
+			return OpenLedger(opts.Home, taskID, sessionID, LedgerOptions{LockTimeout: opts.LockTimeout, MaxBytes: opts.LedgerMaxBytes, Log: opts.Log})
 		},
 	})
 	return b

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
-	"os"
 	"time"
 
 	"dsh-agentlink/internal/home"
@@ -14,9 +13,9 @@ import (
 // homeDisk lets a ledger reach its files through the home, with the home's care about symlinks and permissions.
 type homeDisk struct{ home *home.Home }
 
-func (d homeDisk) OpenFile(path string) (ledger.File, error) { return d.home.OpenFile(path, os.O_RDWR) }
+func (d homeDisk) OpenFile(path string) (ledger.File, error) { return d.home.Edit(path) }
 
-func (d homeDisk) Stat(path string) (fs.FileInfo, error) { return os.Lstat(path) }
+func (d homeDisk) Stat(path string) (fs.FileInfo, error) { return d.home.Stat(path) }
 
 func (d homeDisk) ReadFile(path string, maxBytes int64) ([]byte, error) {
 	return d.home.ReadFile(path, maxBytes)

@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"dsh-agentlink/claims"
 	"dsh-agentlink/internal/dsh"
-	"dsh-agentlink/internal/home"
-	"dsh-agentlink/internal/tasks"
 	"dsh-agentlink/ledger"
 	"dsh-agentlink/mux"
 )
@@ -95,13 +91,6 @@ func asError(err error, hostURL string) *Error {
 			Hint:    "Wait for that task, delegate into another directory (a git worktree of its own is best), or end the claim with dsh_release_workspace when that task is really done."}).
 			with("holder", claimOf(conflict.Holder))
 	}
-	var damaged *ledger.DamagedError
-	if errors.As(err, &damaged) {
-		return (&Error{Code: CodeLedgerDamaged, Message: damaged.Error(),
-			Hint: "Only this task is affected and nothing was changed. To build the ledger anew from the host's history: a person ends all bridge processes of this home, runs mv " +
-				filepath.Dir(damaged.Path) + " " + filepath.Dir(damaged.Path) + ".damaged, and starts them again; its cursors then begin anew. A newer format is no damage: use the newer bridge."}).
-			with("path", damaged.Path)
-	}
 	var cursor *ledger.CursorError
 	if errors.As(err, &cursor) {
 		if cursor.Expired() {
@@ -112,40 +101,13 @@ func asError(err error, hostURL string) *Error {
 		return (&Error{Code: CodeInvalidCursor, Message: cursor.Error(), Hint: "Use a cursor that this bridge gave for this task; dsh_status tells the present one."}).
 			with("earliestCursor", cursor.Earliest).with("cursor", cursor.Last)
 	}
-	var locked *home.LockTimeoutError
-	if errors.As(err, &locked) {
-		return &Error{Code: CodeLockTimeout, Message: locked.Error(),
-			Hint: "Try again. When the same process is named again and again it hangs: ending it frees the lock."}
-	}
-	var folder *home.LockFolderError
-	if errors.As(err, &folder) {
-		return &Error{Code: CodeLockTimeout, Message: folder.Error(),
-			Hint: "When no such bridge runs any more, a person moves it aside: mv " + folder.Path + " " + folder.Path + ".old"}
-	}
 	switch {
 	case errors.Is(err, mux.ErrClosed), errors.Is(err, context.Canceled):
 		return &Error{Code: CodeInternal, Message: "the call was cancelled"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Error{Code: CodeHostUnreachable, Message: "the host did not answer in time", Hint: startHint(hostURL)}
 	}
-	e := &Error{Code: CodeInternal, Message: err.Error()}
-	var path *fs.PathError
-	switch {
-	case errors.Is(err, tasks.ErrNewerFormat):
-		e.Hint = "A newer bridge wrote that file: use that one for this home."
-	case isFileError(err):
-		e.Hint = "Only what that file is about is affected. A person looks at it, and moves it aside when it cannot be mended."
-	case errors.As(err, &path):
-		e.Hint = "Nothing was acknowledged that is not on the disk. Make room or mend the permissions of that path, then call again."
-	}
-	return e
-}
-
-// isFileError reports whether a task's or a claim's file cannot be used.
-func isFileError(err error) bool {
-	var task *tasks.FileError
-	var claim *claims.FileError
-	return errors.As(err, &task) || errors.As(err, &claim)
+	return fromDisk(err, hostURL)
 }
 
 func fromHost(err *dsh.Error, hostURL string) *Error {

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,8 +48,7 @@ type FileError struct {
 }
 
 func (e *FileError) Error() string {
-	return fmt.Sprintf("claim of task %s cannot be read from %s (%v); once it is certain that the task is not at work, move that file away",
-		e.TaskID, e.Path, e.Err)
+	return fmt.Sprintf("claim of task %s cannot be read from %s: %v", e.TaskID, e.Path, e.Err)
 }
 
 func (e *FileError) Unwrap() error { return e.Err }
@@ -101,6 +101,27 @@ func (r *Registry) Acquire(ctx context.Context, c Claim) error {
 	})
 }
 
+// Adopt makes the claim c, another bridge's until now, in place of whatever its file holds. Claims that cannot be read
+// are passed over; the error is a *[ConflictError] when one that can be read is in the way.
+func (r *Registry) Adopt(ctx context.Context, c Claim) error {
+	data, err := encode(c)
+	if err != nil {
+		return fmt.Errorf("no claim: %w", err)
+	}
+	return r.locked(ctx, func() error {
+		all, err := r.List()
+		if _, unreadable := errors.AsType[*FileError](err); err != nil && !unreadable {
+			return err
+		}
+		for _, o := range all {
+			if conflicts(c, o) {
+				return &ConflictError{Requested: c, Holder: o}
+			}
+		}
+		return r.home.WriteFile(r.home.ClaimFile(c.TaskID), data)
+	})
+}
+
 // Release ends the task's claim and returns it; the bool is false when it had none. A claim that cannot be read is a
 // *[FileError] and stays.
 func (r *Registry) Release(ctx context.Context, taskID string) (Claim, bool, error) {
@@ -122,6 +143,20 @@ func (r *Registry) Release(ctx context.Context, taskID string) (Claim, bool, err
 		return Claim{}, false, err
 	}
 	return released, found, nil
+}
+
+// Discard moves the task's claim file aside when it cannot be read, and returns where to. A claim that can be read, or
+// none, is an error: it is to be released.
+func (r *Registry) Discard(ctx context.Context, taskID string, now time.Time) (kept string, err error) {
+	err = r.locked(ctx, func() error {
+		_, _, err := r.Get(taskID)
+		if _, unreadable := errors.AsType[*FileError](err); !unreadable {
+			return cmp.Or(err, fmt.Errorf("the claim of task %s can be read: release it", taskID))
+		}
+		kept, err = r.home.MoveAside(r.home.ClaimFile(taskID), "unreadable", now)
+		return err
+	})
+	return kept, err
 }
 
 // Get returns the task's claim; the bool is false when it has none. A claim that cannot be read is a *[FileError].

@@ -10,6 +10,9 @@ type DamagedError struct {
 	Reason string
 	// Newer is set when a newer program wrote the file: nothing is broken, and nothing must be repaired.
 	Newer bool
+	// Seen is the highest cursor that this process has read or written, as far as an operation on the ledger found the
+	// damage; 0 for none. What stands in the file's place may know less.
+	Seen int64
 }
 
 func (e *DamagedError) Error() string {

@@ -255,6 +255,14 @@ func (l *Ledger) scan(from, to int64, f func(line []byte, end int64) error) erro
 // refresh folds the whole lines behind l.offset and returns the file's size; bytes between l.offset and the size are
 // a torn line, or one that is being written.
 func (l *Ledger) refresh() (size int64, err error) {
+	size, err = l.readOn()
+	if damaged, ok := errors.AsType[*DamagedError](err); ok {
+		damaged.Seen = l.seen
+	}
+	return size, err
+}
+
+func (l *Ledger) readOn() (size int64, err error) {
 	info, err := l.look()
 	if info == nil {
 		return 0, err

@@ -30,33 +30,68 @@ const cursorStep = 100_000
 // maxCursor bounds what is believed of a damaged file.
 const maxCursor = 1 << 50
 
+// Mend cuts off a torn last line and returns its length in bytes. Nothing else is changed; damage is a *[DamagedError].
+func (l *Ledger) Mend(ctx context.Context) (torn int64, err error) {
+	err = l.alone(ctx, func() error {
+		torn, err = l.mend()
+		return err
+	})
+	return torn, err
+}
+
+// Compact moves all but the last records into the checkpoint, whatever the size of the file. Older cursors expire.
+func (l *Ledger) Compact(ctx context.Context) error {
+	return l.alone(ctx, func() error {
+		if _, err := l.mend(); err != nil || l.file == nil || len(l.marks) == 0 {
+			return err
+		}
+		return l.compact()
+	})
+}
+
 // Recover replaces a damaged ledger by an empty one whose cursors go on above all that the damaged one can have given.
 // The damaged files are kept: keep gives a file a second name and returns it. What the host's history tells is not in
 // the new ledger yet; whoever reconciles the task next writes it there.
 //
-// A ledger that is sound loses a torn line at most. One of a newer format is left alone and is a *[DamagedError], as
+// above is a cursor that somebody knows of the ledger, 0 for none: one that ends before it, or is gone, is damaged
+// however sound it looks. A ledger that is sound loses a torn line at most. One of a newer format is left alone and is a *[DamagedError], as
 // everything but damage is an error. Recover can be repeated after a crash at any point.
-func (l *Ledger) Recover(ctx context.Context, keep func(path string) (kept string, err error)) (Recovered, error) {
+func (l *Ledger) Recover(ctx context.Context, above int64, keep func(path string) (kept string, err error)) (done Recovered, err error) {
+	err = l.alone(ctx, func() error {
+		l.seen = max(l.seen, above)
+		var err error
+		done.Torn, err = l.mend()
+		if err == nil && (l.file == nil || l.state.Cursor < l.seen) {
+			err = &DamagedError{Path: l.path, Reason: fmt.Sprintf("it ends at %d, and there was a record %d", l.state.Cursor, l.seen), Seen: l.seen}
+		}
+		var damage *DamagedError
+		if errors.As(err, &damage) && !damage.Newer {
+			done, err = l.rebuild(damage, keep)
+		}
+		return err
+	})
+	return done, err
+}
+
+// alone runs f while this goroutine alone may write.
+func (l *Ledger) alone(ctx context.Context, f func() error) error {
 	unlock, err := l.lock(ctx)
 	if err != nil {
-		return Recovered{}, err
+		return err
 	}
 	defer unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return f()
+}
+
+// mend cuts off a torn line. The lock is held.
+func (l *Ledger) mend() (torn int64, err error) {
 	size, err := l.refresh()
-	if err == nil {
-		torn := max(size-l.offset, 0)
-		if l.file == nil || torn == 0 {
-			return Recovered{}, nil
-		}
-		return Recovered{Torn: torn}, l.prepare()
+	if err != nil || l.file == nil || size <= l.offset {
+		return 0, err
 	}
-	var damage *DamagedError
-	if !errors.As(err, &damage) || damage.Newer {
-		return Recovered{}, err
-	}
-	return l.rebuild(damage, keep)
+	return size - l.offset, l.prepare()
 }
 
 // rebuild puts an empty ledger in the place of a damaged one. The lock is held. The checkpoint comes first: until the

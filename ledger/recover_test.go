@@ -58,7 +58,7 @@ func TestRecover(t *testing.T) {
 			before := f.content()
 
 			l := f.open()
-			done, err := l.Recover(t.Context(), keepAside)
+			done, err := l.Recover(t.Context(), 0, keepAside)
 			if err != nil || done.Damage == nil {
 				t.Fatalf("recovered %+v, %v", done, err)
 			}
@@ -81,7 +81,7 @@ func TestRecover(t *testing.T) {
 					t.Errorf("an old cursor read by %s: %v", who, err)
 				}
 			}
-			again, err := f.open().Recover(t.Context(), keepAside)
+			again, err := f.open().Recover(t.Context(), 0, keepAside)
 			if err != nil || again.Damage != nil || again.Torn != 0 {
 				t.Errorf("the second time: %+v, %v", again, err)
 			}
@@ -106,20 +106,45 @@ func issuedPrompt(tb testing.TB, l *Ledger, id string) (issued Issued, known boo
 
 func TestRecoverLeavesASoundLedgerAlone(t *testing.T) {
 	f := newFolder(t)
-	if done, err := f.open().Recover(t.Context(), keepAside); err != nil || !cmp.Equal(done, Recovered{}) || len(f.content()) != 0 {
-		t.Errorf("no ledger: %+v, %v, %v", done, err, f.content())
-	}
 	appendAll(t, f.open(), events(root, 0, 9)...)
 	before := f.content()
-	if done, err := f.open().Recover(t.Context(), keepAside); err != nil || !cmp.Equal(done, Recovered{}) {
+	if done, err := f.open().Recover(t.Context(), 0, keepAside); err != nil || !cmp.Equal(done, Recovered{}) {
 		t.Errorf("a sound ledger: %+v, %v", done, err)
 	}
 	f.change(EventsFile, func(s string) string { return s + `{"cursor":11,"obs` })
-	if done, err := f.open().Recover(t.Context(), keepAside); err != nil || !cmp.Equal(done, Recovered{Torn: 17}) {
+	if done, err := f.open().Recover(t.Context(), 0, keepAside); err != nil || !cmp.Equal(done, Recovered{Torn: 17}) {
 		t.Errorf("a torn line: %+v, %v", done, err)
 	}
 	if diff := cmp.Diff(before, f.content()); diff != "" {
 		t.Errorf("something was changed: %s", diff)
+	}
+}
+
+// A file that is gone, or an older one in its place, looks sound to whoever comes to it; who knew it better says so.
+func TestRecoverOfAnOlderFile(t *testing.T) {
+	for _, name := range []string{"gone", "older"} {
+		t.Run(name, func(t *testing.T) {
+			f := newFolder(t)
+			b := f.open()
+			appendAll(t, b, events(root, 0, 4)...)
+			older := f.content()
+			appendAll(t, b, events(root, 0, 9)...)
+			if name == "gone" {
+				older = nil
+			}
+			f.restore(older)
+			var damaged *DamagedError
+			if err := b.Refresh(); !errors.As(err, &damaged) || damaged.Seen != 10 {
+				t.Fatalf("the one that had it open: %v (%+v)", err, damaged)
+			}
+			done, err := f.open().Recover(t.Context(), damaged.Seen, keepAside)
+			if err != nil || done.Damage == nil || done.Highest < 10 {
+				t.Fatalf("recovered %+v, %v", done, err)
+			}
+			if at := appendAll(t, b, events(root, 0, 9)...).Cursor; at != done.After+10 {
+				t.Errorf("it goes on at %d, want %d", at, done.After+10)
+			}
+		})
 	}
 }
 
@@ -128,7 +153,7 @@ func TestRecoverLeavesANewerFormatAlone(t *testing.T) {
 	appendAll(t, f.open(), events(root, 0, 9)...)
 	f.change(EventsFile, swap(`"format":1`, `"format":2`))
 	before := f.content()
-	_, err := f.open().Recover(t.Context(), keepAside)
+	_, err := f.open().Recover(t.Context(), 0, keepAside)
 	var damaged *DamagedError
 	if !errors.As(err, &damaged) || !damaged.Newer {
 		t.Errorf("a newer ledger: %v", err)
@@ -153,11 +178,11 @@ func TestRecoverDiesAtAnyOperation(t *testing.T) {
 				}
 				return nil
 			}
-			_, err := f.openOn(disk).Recover(t.Context(), keepAside)
+			_, err := f.openOn(disk).Recover(t.Context(), 0, keepAside)
 			if err == nil {
 				break // it had fewer operations
 			}
-			done, err := f.open().Recover(t.Context(), keepAside)
+			done, err := f.open().Recover(t.Context(), 0, keepAside)
 			if err != nil {
 				t.Fatalf("%s: the recovery after operation %d: %v", name, died, err)
 			}
@@ -195,7 +220,7 @@ func TestRecoverProperty(t *testing.T) {
 		}
 		f.write(name, string(data))
 		fresh := f.open()
-		done, err := fresh.Recover(t.Context(), keepAside)
+		done, err := fresh.Recover(t.Context(), 0, keepAside)
 		var damaged *DamagedError
 		if errors.As(err, &damaged) && damaged.Newer {
 			return

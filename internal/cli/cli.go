@@ -69,7 +69,7 @@ func command(std streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(serveCommand(std), demoCommand(std), versionCommand(std))
 	root.AddCommand(lookCommands(std)...)
-	root.AddCommand(repairCommands(std)...)
+	repairCommands(std, root)
 	root.AddCommand(setupCommands(std)...)
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()

@@ -253,7 +253,7 @@ func (e *environment) folder(name string) string {
 func (e *environment) hostURL(name string, allowRemote bool) *url.URL {
 	value := e.get(name)
 	if value == "" {
-		value = defaultHostURL
+		value = DefaultHostURL
 	}
 	u, err := dsh.ParseURL(value, allowRemote)
 	if err != nil {

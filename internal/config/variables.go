@@ -10,7 +10,8 @@ import (
 
 // The bounds and defaults that [Variables] and [Load] share.
 const (
-	defaultHostURL = "http://127.0.0.1:3080"
+	// DefaultHostURL is where a host listens unless it is told otherwise.
+	DefaultHostURL = "http://127.0.0.1:3080"
 
 	defaultRequestTimeout = 30 * time.Second
 	minRequestTimeout     = 100 * time.Millisecond
@@ -62,7 +63,7 @@ type Variable struct {
 
 // Variables are the environment variables that [Load] reads, in the order in which they matter to a person.
 var Variables = []Variable{
-	{"DSH_HOST_URL", defaultHostURL, "address of the DSH host: http or https, host and port, nothing else"},
+	{"DSH_HOST_URL", DefaultHostURL, "address of the DSH host: http or https, host and port, nothing else"},
 	{"DSH_HOME", "~/.dsh", "folder of DSH; the bridge's own folder is inside it unless set apart"},
 	{"DSH_BRIDGE_HOME", "$DSH_HOME/agentlink", "folder of the bridge: absolute or starting with ~/; bridges that share it share tasks and claims"},
 	{"DSH_BRIDGE_AGENT_PRESET", "", "agent preset of tasks that ask for none; without it the host's default"},

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/google/renameio/v2"
 )
@@ -23,24 +22,50 @@ func (h *Home) WriteFile(path string, data []byte) error {
 	if err := h.parent(path, true); err != nil {
 		return err
 	}
-	if err := plainOrAbsent(path); err != nil {
+	if err := h.plainOrAbsent(path); err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	// Without a folder of ours renameio would try the system's temporary one, where others can look.
-	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(filePerm))
-	if err != nil {
-		return err
-	}
-	defer f.Cleanup()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	if err := f.CloseAtomicallyReplace(); err != nil {
+	if err := h.replace(path, data); err != nil {
 		return err
 	}
 	// renameio syncs the file but not the folder: without this the rename itself can be lost.
-	return syncFolder(dir)
+	return h.disk.syncFolder(filepath.Dir(path))
+}
+
+// replace puts a synced file with data in it in the place of the one at path.
+func (h *Home) replace(path string, data []byte) (err error) {
+	if err := h.disk.fault(OpOpen, path); err != nil {
+		return err
+	}
+	// Without a folder of ours renameio would try the system's temporary one, where others can look.
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(filePerm))
+	if err != nil {
+		return about(OpOpen, path, err)
+	}
+	defer func() {
+		if err != nil {
+			h.discard(f, path)
+		}
+	}()
+	if _, err := h.disk.write(path, data, f.Write); err != nil {
+		return about(OpWrite, path, err)
+	}
+	for _, op := range []Op{OpSync, OpRename} { // both are done by the call below
+		if err := h.disk.fault(op, path); err != nil {
+			return err
+		}
+	}
+	return about(OpRename, path, f.CloseAtomicallyReplace())
+}
+
+// discard closes the temporary file for path and removes it. That it stays when the disk refuses harms nobody: it is
+// never read.
+func (h *Home) discard(f *renameio.PendingFile, path string) {
+	if h.disk.fault(OpRemove, path) != nil {
+		_ = f.File.Close()
+		return
+	}
+	_ = f.Cleanup()
 }
 
 // ReadFile reads the file at path, which is below the home. A file of more than maxBytes is [ErrTooLarge], a missing
@@ -51,6 +76,9 @@ func (h *Home) ReadFile(path string, maxBytes int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if err := h.disk.fault(OpRead, path); err != nil {
+		return nil, err
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {
 		return nil, err
@@ -68,7 +96,16 @@ func (h *Home) OpenFile(path string, flag int) (*os.File, error) {
 	if err := h.parent(path, flag&os.O_CREATE != 0); err != nil {
 		return nil, err
 	}
-	return openPlain(path, flag)
+	return h.disk.open(path, flag)
+}
+
+// Stat describes what is at path, which is below the home, without following a link there. The folders above it are
+// not looked at: that is for the call that opens it.
+func (h *Home) Stat(path string) (fs.FileInfo, error) {
+	if _, err := h.below(path); err != nil {
+		return nil, err
+	}
+	return h.disk.lstat(path)
 }
 
 // Remove removes the plain file at path, which is below the home, and makes that last. A missing one is
@@ -77,17 +114,17 @@ func (h *Home) Remove(path string) error {
 	if err := h.parent(path, false); err != nil {
 		return err
 	}
-	info, err := os.Lstat(path)
+	info, err := h.disk.lstat(path)
 	if err != nil {
 		return err
 	}
 	if err := checkFile(path, info); err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil {
+	if err := h.disk.remove(path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return h.disk.syncFolder(filepath.Dir(path))
 }
 
 // Names lists what is in the folder dir, which is the home or below it, in lexical order. It is empty when there is
@@ -103,7 +140,7 @@ func (h *Home) Names(dir string) ([]string, error) {
 		}
 		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := h.disk.list(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -114,28 +151,8 @@ func (h *Home) Names(dir string) ([]string, error) {
 	return names, nil
 }
 
-// openPlain opens a plain file without following a link and without waiting for a pipe's other end.
-func openPlain(path string, flag int) (*os.File, error) {
-	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, filePerm)
-	if errors.Is(err, syscall.ELOOP) {
-		return nil, symlinkError(path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil {
-		err = checkFile(path, info)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-func plainOrAbsent(path string) error {
-	info, err := os.Lstat(path)
+func (h *Home) plainOrAbsent(path string) error {
+	info, err := h.disk.lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -143,18 +160,4 @@ func plainOrAbsent(path string) error {
 		return err
 	}
 	return checkFile(path, info)
-}
-
-// syncFolder makes the names in a folder last. File systems that cannot sync a folder keep its names by other means
-// or not at all; there is nothing to be done about that here.
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
-		return err
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -25,7 +26,11 @@ const (
 // Home is the bridge's folder. The zero value is not usable; get one from [Open]. Its methods may be called by many
 // goroutines at once.
 type Home struct {
-	dir string // absolute and clean
+	dir  string // absolute and clean
+	disk disk
+	// names has the folders that this process has looked after: true once the name of one is known to last, false
+	// while one that was made here may still be lost.
+	names sync.Map
 }
 
 // UnsafeError says that a path in the bridge's folder is not what it has to be (a symbolic link, another user's
@@ -47,13 +52,16 @@ func (e *UnsafeError) Error() string {
 // Open names the folder at dir, an absolute path. A folder that does not exist yet is made by the first write. One
 // that exists has to be a real folder of this user that not everybody can write to; otherwise the error is an
 // *[UnsafeError].
-func Open(dir string) (*Home, error) {
+func Open(dir string, opts ...Option) (*Home, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, &UnsafeError{Path: fmt.Sprintf("%q", dir), Problem: "is not an absolute path", Fix: "give the folder's full path"}
 	}
 	h := &Home{dir: filepath.Clean(dir)}
 	if h.dir == "/" {
 		return nil, &UnsafeError{Path: h.dir, Problem: "is the root of the file system", Fix: "give the bridge a folder of its own"}
+	}
+	for _, o := range opts {
+		o(h)
 	}
 	if err := h.checkRoot(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -90,7 +98,7 @@ func (h *Home) LedgerDir(id string) string { return h.LedgersDir() + "/" + id }
 
 // checkRoot looks at the folder itself. It returns an error that is [fs.ErrNotExist] when there is none.
 func (h *Home) checkRoot() error {
-	info, err := os.Lstat(h.dir)
+	info, err := h.disk.lstat(h.dir)
 	if err != nil {
 		return err
 	}
@@ -170,7 +178,7 @@ func (h *Home) parent(path string, create bool) error {
 
 func (h *Home) folders(names []string, create bool) error {
 	if create {
-		if err := makeAll(h.dir); err != nil {
+		if err := h.makeAll(h.dir); err != nil {
 			return err
 		}
 	}
@@ -181,11 +189,11 @@ func (h *Home) folders(names []string, create bool) error {
 	for _, name := range names {
 		dir += "/" + name
 		if create {
-			if err := makeFolder(dir); err != nil {
+			if err := h.makeFolder(dir); err != nil {
 				return err
 			}
 		}
-		info, err := os.Lstat(dir)
+		info, err := h.disk.lstat(dir)
 		if err != nil {
 			return err
 		}
@@ -197,30 +205,36 @@ func (h *Home) folders(names []string, create bool) error {
 }
 
 // makeAll makes a folder and those above it. Links above the home are the user's own affair and are followed.
-func makeAll(dir string) error {
-	if _, err := os.Lstat(dir); err == nil {
-		return nil
+func (h *Home) makeAll(dir string) error {
+	_, err := h.disk.lstat(dir)
+	if up := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && up != dir {
+		err = h.makeAll(up)
 	}
-	if up := filepath.Dir(dir); up != dir {
-		if _, err := os.Stat(up); errors.Is(err, fs.ErrNotExist) {
-			if err := makeAll(up); err != nil {
-				return err
-			}
-		}
+	if err != nil {
+		return err
 	}
-	return makeFolder(dir)
+	return h.makeFolder(dir)
 }
 
 // makeFolder makes one folder unless there is something of that name, and makes its name last.
-func makeFolder(dir string) error {
-	if _, err := os.Lstat(dir); err == nil {
-		return nil
-	}
-	if err := os.Mkdir(dir, dirPerm); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return nil
+func (h *Home) makeFolder(dir string) error {
+	_, err := h.disk.lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = h.disk.mkdir(dir); err == nil {
+			h.names.Store(dir, false)
 		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncFolder(filepath.Dir(dir))
+	lasts, seen := h.names.Load(dir)
+	if seen && lasts == true || !seen && !strings.HasPrefix(dir, h.dir+"/") {
+		return nil // the folders above the home are others' as long as they are there
+	}
+	// Whoever made it, a process that died or this one before a fault, may not have got to this.
+	if err := h.disk.syncFolder(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	h.names.Store(dir, true)
+	return nil
 }

@@ -30,8 +30,8 @@ const maxNoteBytes = 4096
 //
 // One Lock may be used by many goroutines, and several Locks on one path exclude each other.
 type Lock struct {
-	path    string
-	folders func() error // makes and checks the folders above the file
+	path string
+	home *Home
 	// turn holds a token while a goroutine has the lock or is trying for it. The file's own lock cannot tell the
 	// goroutines of one Lock apart.
 	turn chan struct{}
@@ -76,9 +76,9 @@ func (e *LockFolderError) Error() string {
 // Lock returns the lock of the file at path, which is below the home. Nothing is touched before [Lock.Acquire].
 func (h *Home) Lock(path string) *Lock {
 	return &Lock{
-		path:    path,
-		folders: func() error { return h.parent(path, true) },
-		turn:    make(chan struct{}, 1),
+		path: path,
+		home: h,
+		turn: make(chan struct{}, 1),
 		// Read-write, since some file systems refuse an exclusive lock on a file opened for reading.
 		file: flock.New(path,
 			flock.SetFlag(os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK),
@@ -116,7 +116,7 @@ func (l *Lock) Acquire(ctx context.Context, timeout time.Duration) error {
 		}
 		return err
 	}
-	l.note = writeNote(l.path)
+	l.note = l.writeNote()
 	return nil
 }
 
@@ -137,10 +137,10 @@ func (l *Lock) Release() error {
 
 // take locks the file. An error of wait means that it was held all the time.
 func (l *Lock) take(wait context.Context) error {
-	if err := l.folders(); err != nil {
+	if err := l.home.parent(l.path, true); err != nil {
 		return err
 	}
-	info, err := os.Lstat(l.path)
+	info, err := l.home.disk.lstat(l.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -152,6 +152,9 @@ func (l *Lock) take(wait context.Context) error {
 			return err
 		}
 	}
+	if err := l.home.disk.fault(OpLock, l.path); err != nil {
+		return err
+	}
 	ok, err := l.file.TryLock()
 	if err == nil && !ok {
 		_, err = l.file.TryLockContext(wait, retryDelay)
@@ -162,7 +165,7 @@ func (l *Lock) take(wait context.Context) error {
 	case errors.Is(err, syscall.ELOOP):
 		return symlinkError(l.path)
 	}
-	return err
+	return about(OpLock, l.path, err)
 }
 
 // waitError explains why the wait for the lock ended.
@@ -179,17 +182,17 @@ func (l *Lock) waitError(ctx context.Context) error {
 
 // writeNote names this process in the lock file. It returns the file, to be emptied before the lock is released, or
 // nil. Opening and closing a second handle does not touch the lock: a flock belongs to the handle it was taken with.
-func writeNote(path string) *os.File {
+func (l *Lock) writeNote() *os.File {
 	note, err := json.Marshal(owner{PID: os.Getpid(), Since: time.Now().UTC()})
 	if err != nil {
 		return nil
 	}
-	f, err := openPlain(path, os.O_RDWR)
+	f, err := l.home.disk.open(l.path, os.O_RDWR)
 	if err != nil {
 		return nil
 	}
 	_ = f.Truncate(0)
-	_, _ = f.WriteAt(append(note, '\n'), 0)
+	_, _ = l.home.disk.write(l.path, append(note, '\n'), func(data []byte) (int, error) { return f.WriteAt(data, 0) })
 	return f
 }
 

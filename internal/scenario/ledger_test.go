@@ -20,8 +20,12 @@ type book struct {
 	Records    []ledger.Record
 }
 
-// readLedger reads a task's ledger and checks what must hold of every one: cursors 1, 2, 3…, every event of a session
-// once and in ascending order, unless the host has taken some back.
+// fromStart reports whether a ledger whose file begins behind that cursor holds its sessions from their first events on: it
+// is new, or a person has recovered it.
+func fromStart(after int64) bool { return after%100_000 == 0 }
+
+// readLedger reads a task's ledger and checks what must hold of every one: cursors 1, 2, 3…, or on from where a recovery
+// began, every event of a session once and in ascending order, unless the host has taken some back.
 func (e *env) readLedger(task string) (book, error) {
 	path := filepath.Join(e.home, "ledgers", task, ledger.EventsFile)
 	data, err := os.ReadFile(path)
@@ -36,7 +40,7 @@ func (e *env) readLedger(task string) (book, error) {
 		TaskID, Root string
 		After        int64
 	}
-	if err := json.Unmarshal(lines[0], &head); err != nil || head.TaskID != task || head.After != 0 {
+	if err := json.Unmarshal(lines[0], &head); err != nil || head.TaskID != task || !fromStart(head.After) {
 		return book{}, fmt.Errorf("the ledger of %s begins with %.100q (%v)", task, lines[0], err)
 	}
 	b := book{Task: task, Root: head.Root}
@@ -48,7 +52,7 @@ func (e *env) readLedger(task string) (book, error) {
 		if err := dec.Decode(&r); err != nil {
 			return book{}, fmt.Errorf("the ledger of %s, record %d: %w", task, i+1, err)
 		}
-		if r.Cursor != int64(i)+1 {
+		if r.Cursor != head.After+int64(i)+1 {
 			return book{}, fmt.Errorf("the ledger of %s: record %d has cursor %d", task, i+1, r.Cursor)
 		}
 		switch r.Type {

@@ -100,21 +100,29 @@ func (e *env) put(path string, data []byte) {
 	e.rename(fresh, path)
 }
 
-// command is what a hint tells a person to run to move something aside.
-var command = regexp.MustCompile(`mv (\S+) (\S+[^\s.,;])`)
+// command is what a hint tells a person to run to mend something.
+var command = regexp.MustCompile(`(?:DSH_\S+ )+dsh-agentlink ((?:locks|ledgers) recover|claims release)( dsh_[0-9a-f]+)?( --above \d+)?`)
 
-// obey runs the command in a hint, and clears away what it has moved aside.
+// obey runs the command in a hint in a shell, and clears away what it has kept.
 func (e *env) obey(hint string) {
 	e.t.Helper()
-	words := command.FindStringSubmatch(hint)
-	if words == nil {
+	words := command.FindString(hint)
+	if words == "" {
 		e.t.Fatalf("there is no command in the hint: %s", hint)
 	}
-	if out, err := exec.Command(strings.Fields(words[0])[0], words[1:]...).CombinedOutput(); err != nil {
-		e.t.Fatalf("%s: %v %s", words[0], err, out)
+	cmd := exec.Command("sh", "-c", words+" --yes")
+	cmd.Env = []string{"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "HOME=" + e.temp}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		e.t.Fatalf("%s: %v %s", words, err, out)
 	}
-	e.aside(words[2])
+	for _, kept := range keptAs.FindAllStringSubmatch(string(out), -1) {
+		e.aside(kept[1])
+	}
 }
+
+// keptAs is how a command tells where it has put what it replaced.
+var keptAs = regexp.MustCompile(`(?m)^  kept as (.*)$`)
 
 // resident is how much of the process is in memory, in bytes.
 func (b *bridge) resident() int64 {

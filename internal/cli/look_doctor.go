@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"dsh-agentlink/internal/lifetime"
+	"dsh-agentlink/internal/operator"
+)
+
+func doctorCommand(std streams) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "doctor", Short: "Look at everything a bridge depends on, and say what helps",
+		Long: "Looks at the environment, the host, what a new task would run on, the bridge's folder and what is in it, and the other bridge processes.\n" +
+			"It changes nothing. Exit code 1 when something does not work.",
+		Example: "  dsh-agentlink doctor\n  dsh-agentlink doctor --json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			ctx, stop := lifetime.Context(context.Background())
+			defer stop()
+			s := newScreen(std.out, asJSON)
+			report := operator.Doctor(ctx, operator.DoctorOptions{Getenv: os.Getenv, Version: Version + commit()})
+			var problem error
+			switch report.Errors {
+			case 0:
+			case 1:
+				problem = fmt.Errorf("the doctor found 1 error")
+			default:
+				problem = fmt.Errorf("the doctor found %d errors", report.Errors)
+			}
+			return unread(s.show(report, func() { showReport(s, report) }, problem))
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return c
+}
+
+// marks are how the levels of findings look.
+var marks = map[operator.Level]cell{
+	operator.OK:      {"ok", good},
+	operator.Note:    {"note", faint},
+	operator.Warning: {"warning", careful},
+	operator.Bad:     {"ERROR", bad},
+}
+
+func showReport(s *screen, r operator.Report) {
+	s.line("dsh-agentlink %s", r.Version)
+	const areaWidth, levelWidth = 11, 7 // of the longest words there are
+	last := ""
+	for _, f := range r.Findings {
+		area := f.Area
+		if area == last {
+			area = ""
+		}
+		last = f.Area
+		mark := marks[f.Level]
+		first := true
+		for _, line := range lines(f.Text) {
+			if first {
+				s.line("%s  %s  %s", s.paint(bold, fmt.Sprintf("%-*s", areaWidth, area)), s.paint(mark.tint, fmt.Sprintf("%-*s", levelWidth, mark.text)), line)
+			} else {
+				s.line("%*s%s", areaWidth+levelWidth+4, "", line)
+			}
+			first = false
+		}
+		if f.Help != "" {
+			s.line("%*s> %s", areaWidth+levelWidth+4, "", s.paint(bold, visible(f.Help)))
+		}
+	}
+	s.line("%d errors, %d warnings", r.Errors, r.Warnings)
+}

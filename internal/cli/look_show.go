@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"dsh-agentlink/internal/operator"
+	"dsh-agentlink/internal/tasks"
+)
+
+// taskStatusAnswer is what is shown of the answer of dsh_status.
+type taskStatusAnswer struct {
+	Title        string
+	Availability string
+	Execution    string
+	Status       string
+	Turn         *struct {
+		Number                     int
+		StartedAt, EndedAt, Reason string
+	}
+	Failure            *operator.Failure
+	FinalMessage       *struct{ Text string }
+	FinalMessageStatus string
+	Pending            []operator.Pending
+	Queue              struct {
+		Known, Stale              bool
+		NextTurn, NextStep, Total int
+	}
+	Jobs               []struct{ ID, Label, Status string }
+	Subagents          []struct{ SessionID, Mode, State string }
+	Model              string
+	Routable           *bool
+	Recovery           string
+	Gaps               []struct{ FromSeq, ToSeq int64 }
+	Fault              string
+	ContentUnavailable string
+}
+
+func showSheet(s *screen, sheet operator.Sheet) {
+	var status taskStatusAnswer
+	if len(sheet.Status) > 0 {
+		if err := json.Unmarshal(sheet.Status, &status); err != nil {
+			s.line("the status cannot be read: %s", visible(err.Error()))
+		}
+	}
+	s.sheet([]pair{
+		{"task", tinted(bold, sheet.TaskID)},
+		{"title", text(status.Title)},
+		{"session", text(sheet.SessionID)},
+		{"status", standing(status)},
+		{"created", text(moment(s, sheet.CreatedAt))},
+		{"launch", launch(sheet.Launch)},
+		{"preset", text(sheet.Preset)},
+		{"turn", text(turn(s, status))},
+		{"model", text(model(status))},
+		{"queue", text(queue(status))},
+		{"jobs", text(jobs(status))},
+		{"subagents", text(subagents(status))},
+		{"workspace", workspaceOf(sheet)},
+		{"ledger", ledgerLine(sheet)},
+		{"gaps", tinted(bad, gaps(status))},
+		{"fault", tinted(bad, status.Fault)},
+		{"no content", tinted(careful, status.ContentUnavailable)},
+		{"files", text(strings.Join(nonEmpty(sheet.Files.Task, sheet.Files.Claim, sheet.Files.Ledger), "\n"))},
+	})
+	for _, p := range status.Pending {
+		s.line("")
+		showPending(s, p)
+	}
+	if status.Failure != nil {
+		s.line("\n%s", s.paint(bad, "failure"))
+		s.paragraph("  ", status.Failure.Message)
+	}
+	if status.FinalMessage != nil {
+		s.line("\n%s", s.paint(bold, "last message"))
+		s.paragraph("  ", status.FinalMessage.Text)
+	}
+	trouble(s, "problem", sheet.Problem, sheet.Help)
+}
+
+// paragraph writes a text, each line behind an indent.
+func (s *screen) paragraph(indent, text string) {
+	for _, line := range lines(text) {
+		s.line("%s%s", indent, line)
+	}
+}
+
+// moment is a time and how long ago it was.
+func moment(s *screen, stamp string) string {
+	if stamp == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s ago)", clock(stamp), s.age(stamp))
+}
+
+func standing(status taskStatusAnswer) cell {
+	if status.Execution == "" {
+		return cell{}
+	}
+	if status.Status == status.Execution {
+		return tinted(statusTint(status.Status), status.Status)
+	}
+	return tinted(careful, fmt.Sprintf("%s; last known: %s", status.Availability, status.Execution))
+}
+
+func launch(l operator.Launch) cell {
+	if l.PromptSent == tasks.SentYes {
+		return text("complete")
+	}
+	return tinted(careful, fmt.Sprintf("got to %q, prompt sent: %s", l.Stage, l.PromptSent))
+}
+
+func turn(s *screen, status taskStatusAnswer) string {
+	t := status.Turn
+	switch {
+	case t == nil:
+		return ""
+	case t.Reason != "":
+		return fmt.Sprintf("%d, %s %s", t.Number, t.Reason, moment(s, t.EndedAt))
+	}
+	return fmt.Sprintf("%d, since %s", t.Number, moment(s, t.StartedAt))
+}
+
+func model(status taskStatusAnswer) string {
+	if status.Routable != nil && !*status.Routable {
+		return status.Model + " (the host cannot reach it)"
+	}
+	return status.Model
+}
+
+func queue(status taskStatusAnswer) string {
+	q := status.Queue
+	switch {
+	case q.Total == 0:
+		return ""
+	case q.Stale:
+		return fmt.Sprintf("%d messages when the host was last there", q.Total)
+	}
+	return fmt.Sprintf("%d messages: %d for the next turn, %d for the next step", q.Total, q.NextTurn, q.NextStep)
+}
+
+func jobs(status taskStatusAnswer) string {
+	var list []string
+	for _, j := range status.Jobs {
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s %s", j.ID, j.Status, visible(j.Label))))
+	}
+	return strings.Join(list, "\n")
+}
+
+func subagents(status taskStatusAnswer) string {
+	var list []string
+	for _, a := range status.Subagents {
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s %s", a.SessionID, a.State, a.Mode)))
+	}
+	return strings.Join(list, "\n")
+}
+
+func gaps(status taskStatusAnswer) string {
+	var list []string
+	for _, g := range status.Gaps {
+		list = append(list, fmt.Sprintf("events %d to %d could not be recovered", g.FromSeq, g.ToSeq))
+	}
+	return strings.Join(list, "\n")
+}
+
+func workspaceOf(sheet operator.Sheet) cell {
+	c := sheet.Claim
+	switch {
+	case c == nil:
+		return cell{}
+	case c.Cwd == "":
+		return tinted(bad, "its claim cannot be read")
+	case c.CwdMissing:
+		return tinted(careful, fmt.Sprintf("%s (%s, no such folder)", c.Cwd, c.Mode))
+	}
+	return text(fmt.Sprintf("%s (%s)", c.Cwd, c.Mode))
+}
+
+func ledgerLine(sheet operator.Sheet) cell {
+	l := sheet.Ledger
+	if l.Problem != "" {
+		return tinted(bad, l.State)
+	}
+	words := []string{l.State}
+	if l.Last > 0 {
+		words = append(words, "cursors "+cursors(l), humanize.IBytes(uint64(max(0, l.Bytes))))
+	}
+	if l.Checkpoint > 0 {
+		words = append(words, "checkpoint at "+strconv.FormatInt(l.Checkpoint, 10))
+	}
+	if more := remarks(l); more != "" {
+		words = append(words, more)
+	}
+	if sheet.Unrecorded > 0 {
+		words = append(words, fmt.Sprintf("%d records behind the host", sheet.Unrecorded))
+	}
+	return text(strings.Join(words, ", "))
+}
+
+func nonEmpty(words ...string) []string {
+	var list []string
+	for _, w := range words {
+		if w != "" {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// showPending writes a request that waits for a person so that it cannot be overlooked. Nothing here answers it.
+func showPending(s *screen, p operator.Pending) {
+	waits := fmt.Sprintf(">> %s %s waits", strings.ToUpper(p.Type), p.RequestID)
+	if p.AgeSec > 0 {
+		waits += fmt.Sprintf(" since %ds", p.AgeSec)
+	}
+	if p.Answer != "" {
+		waits += "; an answer went out, its outcome is " + p.Answer
+	}
+	s.line("%s", s.paint(asking, visible(waits)))
+	if p.ToolName != "" {
+		s.paragraph("   ", "tool "+p.ToolName)
+	}
+	if p.Reason != "" {
+		s.paragraph("   ", "because "+p.Reason)
+	}
+	if p.Command != "" {
+		s.paragraph("   $ ", p.Command)
+	}
+	for _, q := range p.Questions {
+		s.paragraph("   ", q.Question)
+		if q.Detail != "" {
+			s.paragraph("     ", q.Detail)
+		}
+		for _, o := range q.Options {
+			option := "- " + o.Label
+			if o.Description != "" {
+				option += ": " + o.Description
+			}
+			s.paragraph("     ", option)
+		}
+	}
+	if p.Unavailable != "" {
+		s.paragraph("   ", p.Unavailable)
+	}
+}
