@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"dsh-agentlink/claims"
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/internal/home"
@@ -58,6 +60,10 @@ type Bridge struct {
 
 	confirmations confirmations
 	requests      keyed // orders calls that carry the same requestId
+
+	ctx      context.Context // ends with Close
+	stop     context.CancelFunc
+	starting sync.WaitGroup
 }
 
 // New returns a Bridge that has touched neither disk nor network.
@@ -71,6 +77,7 @@ func New(opts Options) *Bridge {
 		claims: claims.Open(opts.Home, opts.LockTimeout),
 		now:    time.Now,
 	}
+	b.ctx, b.stop = context.WithCancel(context.Background())
 	b.mux = mux.New(mux.Options{
 		Host: opts.Host, Log: opts.Log, Quiet: opts.Quiet, ApprovalTimeout: opts.ApprovalTimeout,
 		Ledger: func(taskID, sessionID string) *ledger.Ledger {
@@ -82,23 +89,40 @@ func New(opts Options) *Bridge {
 
 // Start watches the tasks of the home and begins to connect to the host. It does not wait for either.
 func (b *Bridge) Start() {
-	go func() {
-		list, bad, err := b.tasks.List()
-		if err != nil {
-			b.log.Error("list the tasks", "err", err)
-		}
-		for _, e := range bad {
-			b.log.Warn("a task cannot be read", "err", e)
-		}
-		for _, t := range list {
-			b.mux.Track(t.TaskID, t.SessionID)
-		}
+	b.starting.Go(func() {
+		err := b.track()
 		b.mux.Start()
-	}()
+		if err == nil {
+			return
+		}
+		// Tasks that a caller names are watched without this.
+		retry := backoff.NewExponentialBackOff()
+		_, _ = backoff.Retry(b.ctx, func() (struct{}, error) { return struct{}{}, b.track() },
+			backoff.WithBackOff(retry), backoff.WithMaxElapsedTime(0))
+	})
+}
+
+// track watches all tasks of the home.
+func (b *Bridge) track() error {
+	list, bad, err := b.tasks.List()
+	if err != nil {
+		b.log.Error("list the tasks", "err", err)
+	}
+	for _, e := range bad {
+		b.log.Warn("a task cannot be read", "err", e)
+	}
+	for _, t := range list {
+		b.mux.Track(t.TaskID, t.SessionID)
+	}
+	return err
 }
 
 // Close ends the connection and all work.
-func (b *Bridge) Close() { b.mux.Close() }
+func (b *Bridge) Close() {
+	b.stop()
+	b.mux.Close()
+	b.starting.Wait()
+}
 
 // open returns a task that the home knows, watching it from now on.
 func (b *Bridge) open(taskID string) (tasks.Task, *mux.Task, error) {

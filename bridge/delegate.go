@@ -330,6 +330,9 @@ func (l *launch) prompt(ctx context.Context) error {
 		Text: l.args.Prompt, TimeZone: l.b.opts.TimeZone}, l.fingerprint())
 	switch dsh.KindOf(err) {
 	case 0:
+		if _, before := errors.AsType[*ledger.IssuedError](err); before {
+			return l.incomplete("the prompt was sent before, and whether the host got it is still not known", nil)
+		}
 		if err != nil { // the ledger could not note it, so nothing was sent
 			return errors.Join(err, l.save(tasks.Created, tasks.SentNo))
 		}
@@ -367,12 +370,12 @@ func (l *launch) save(stage tasks.Stage, sent tasks.Sent) error {
 
 // forget takes back a launch of which the host has nothing.
 func (l *launch) forget(ctx context.Context) error {
-	l.b.mux.Untrack(l.task.TaskID)
-	var err error
-	if l.known || l.task.Stage.Reached(tasks.Claimed) {
-		_, _, err = l.b.claims.Release(context.WithoutCancel(ctx), l.task.TaskID)
+	// A claim may be on disk although making it failed. Without the mapping nobody could release it.
+	if _, _, err := l.b.claims.Release(context.WithoutCancel(ctx), l.task.TaskID); err != nil {
+		return err
 	}
-	return errors.Join(err, l.b.tasks.Delete(l.task.TaskID))
+	l.b.mux.Untrack(l.task.TaskID)
+	return l.b.tasks.Delete(l.task.TaskID)
 }
 
 // settlePrompt finds out what became of a prompt whose outcome was not known. It is done when the host's history has

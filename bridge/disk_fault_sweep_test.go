@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"dsh-agentlink/internal/home"
-	"dsh-agentlink/ledger"
 )
 
 // sweepAll makes the sweeps below go over every operation with every errno, which takes minutes. Otherwise they take the
@@ -29,22 +28,12 @@ func places(t *testing.T) map[place]int {
 	return d.disk.seen
 }
 
-// apart are the places that a sweep leaves out, for the reason given.
-var apart = map[place]string{
-	{home.OpSync, ledger.EventsFile}:     "a prompt that did not leave stays on record as being sent",
-	{home.OpSyncFolder, "claims"}:        "a claim that was made and not acknowledged outlives its task",
-	{home.OpStat, ledger.CheckpointFile}: "a checkpoint that cannot be looked at passes for a ledger that is gone",
-}
-
 // diskCases are the faults of a sweep: one case for each operation, or one for each kind of them.
 func diskCases(counts map[place]int, lasts bool) []diskCase {
 	var cases []diskCase
 	for _, p := range slices.SortedFunc(maps.Keys(counts), func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.op, b.op), cmp.Compare(a.file, b.file))
 	}) {
-		if apart[p] != "" {
-			continue
-		}
 		for nth := 1; nth <= counts[p]; nth++ {
 			if last := nth == counts[p] && !lasts && p.op != home.OpStat; nth > 1 && !last && !sweepAll {
 				continue

@@ -40,14 +40,14 @@ func fromDisk(err error, hostURL string) *Error {
 			Hint: "When no such bridge runs any more, a person moves it aside: " + command(homeOf(folder.Path), hostURL, "locks recover")}
 	}
 	e := &Error{Code: CodeInternal, Message: err.Error()}
-	if errors.Is(err, tasks.ErrNewerFormat) {
+	if _, fault := errors.AsType[*fs.PathError](err); fault {
+		e.Hint = "Nothing was acknowledged that is not on the disk. Make room or mend the permissions of that path, then call again."
+	} else if errors.Is(err, tasks.ErrNewerFormat) {
 		e.Hint = newerHint
 	} else if claim, ok := errors.AsType[*claims.FileError](err); ok {
 		e.Hint = "Once it is certain that the task is not at work, a person moves that claim aside: " + command(homeOf(claim.Path), hostURL, "claims release "+claim.TaskID)
 	} else if _, ok := errors.AsType[*tasks.FileError](err); ok {
 		e.Hint = "Only that task is affected. A person looks at the file, and moves it aside when it cannot be mended."
-	} else if _, ok := errors.AsType[*fs.PathError](err); ok {
-		e.Hint = "Nothing was acknowledged that is not on the disk. Make room or mend the permissions of that path, then call again."
 	}
 	return e
 }

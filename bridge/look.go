@@ -4,7 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"dsh-agentlink/ledger"
 )
+
+// Tells reports whether a record says something to a person, as those do that dsh_tail shows.
+func Tells(r ledger.Record) bool { return worthShowing(&r) }
 
 // Look answers a tool that only reads, without a server around it: the same answer as a caller gets. A failure is an
 // *[Error]. It is for what a person runs.

@@ -70,6 +70,9 @@ func (l *Ledger) Append(ctx context.Context, entries []Entry) (Appended, error) 
 // prepare brings the file into the state a writer needs: it exists, everything in it is folded, and no torn line is
 // left at its end. The lock is held.
 func (l *Ledger) prepare() error {
+	if err := l.rewrite(); err != nil {
+		return err
+	}
 	size, err := l.refresh()
 	if err != nil {
 		return err

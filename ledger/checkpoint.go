@@ -229,6 +229,7 @@ func (l *Ledger) replace(after int64, records []byte) error {
 // and the checkpoint before the file that no longer holds them.
 func (l *Ledger) compact() error {
 	if err := l.file.Sync(); err != nil {
+		l.suspect = true
 		return fmt.Errorf("sync ledger %s: %w", l.path, err)
 	}
 	data, err := json.Marshal(checkpointFile{Format: format, TaskID: l.opts.TaskID, State: l.state})

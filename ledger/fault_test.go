@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -270,5 +271,61 @@ func TestLockFails(t *testing.T) {
 	}
 	if len(f.content()) > 0 {
 		t.Error("something was written without the lock")
+	}
+}
+
+// A sync that has failed is not believed the next time: the system may have given the bytes up and call them written.
+// Nothing is acknowledged before they have been written once more.
+func TestFailedSyncIsNotBelievedTheNextTime(t *testing.T) {
+	f := newFolder(t)
+	l := f.open()
+	appendAll(t, l, events(root, 0, 3)...)
+	fails := true
+	f.disk.before = func(o op) error {
+		if o.name == "sync" && fails {
+			return errDisk
+		}
+		return nil
+	}
+	if err := l.Sync(); !errors.Is(err, errDisk) {
+		t.Fatalf("sync: %v", err)
+	}
+	before, err := os.Stat(f.path(EventsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails = false
+	content, other := f.content(), f.open()
+	refresh(t, other)
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(f.path(EventsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.SameFile(before, after) {
+		t.Error("the bytes of the failed sync were not written once more")
+	}
+	if diff := cmp.Diff(content, f.content()); diff != "" {
+		t.Errorf("the file is another: %s", diff)
+	}
+	for _, l := range []*Ledger{l, other, f.open()} {
+		if at := appendAll(t, l, events(root, 0, 4)...).Cursor; at != 5 {
+			t.Errorf("an instance goes on at %d", at)
+		}
+	}
+}
+
+func TestCheckpointThatCannotBeLookedAt(t *testing.T) {
+	f := newFolder(t)
+	f.disk.before = func(o op) error {
+		if o.name == "stat" && o.file == CheckpointFile {
+			return errDisk
+		}
+		return nil
+	}
+	if err := f.open().Refresh(); !errors.Is(err, errDisk) {
+		t.Errorf("it passes for %v", err)
 	}
 }

@@ -64,6 +64,7 @@ type Ledger struct {
 	state      *State
 	seen       int64 // the highest cursor that this process has read or written
 	stale      bool  // state is not what the file says: a write or a load has failed
+	suspect    bool  // a sync has failed: what was written before may never reach the disk, whatever the next one says
 
 	syncMu sync.Mutex
 	synced fsyncPoint // guarded by mu
@@ -285,8 +286,11 @@ func (l *Ledger) readOn() (size int64, err error) {
 func (l *Ledger) look() (fs.FileInfo, error) {
 	info, err := l.opts.Disk.Stat(l.path)
 	if errors.Is(err, fs.ErrNotExist) && l.file == nil && l.seen == 0 {
-		if _, err := l.opts.Disk.Stat(l.checkpointPath()); errors.Is(err, fs.ErrNotExist) {
+		switch _, err := l.opts.Disk.Stat(l.checkpointPath()); {
+		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("look at checkpoint %s: %w", l.checkpointPath(), err)
 		}
 		info, err = l.opts.Disk.Stat(l.path) // another process may have made both since
 	}
@@ -342,6 +346,9 @@ func decodeRecord(raw []byte, r *Record) error {
 func (l *Ledger) Sync() error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
+	if err := l.rewriteSuspect(); err != nil {
+		return err
+	}
 	for {
 		l.mu.Lock()
 		if l.stale {
@@ -365,12 +372,45 @@ func (l *Ledger) Sync() error {
 		}
 		if err == nil {
 			l.synced = point
+		} else {
+			l.suspect = true
 		}
 		l.mu.Unlock()
 		if err != nil {
 			return fmt.Errorf("sync ledger %s: %w", l.path, err)
 		}
 	}
+}
+
+// rewriteSuspect writes the file anew after a failed sync. A system may count the bytes of a failed sync as written, so
+// that the next one succeeds without them; only bytes that are written once more can be relied on.
+func (l *Ledger) rewriteSuspect() error {
+	l.mu.Lock()
+	suspect := l.suspect
+	l.mu.Unlock()
+	if !suspect {
+		return nil
+	}
+	return l.alone(context.Background(), l.rewrite)
+}
+
+// rewrite puts the same file anew in its place, unless nothing is suspect. The lock is held.
+func (l *Ledger) rewrite() error {
+	if !l.suspect {
+		return nil
+	}
+	if _, err := l.refresh(); err != nil {
+		return err
+	}
+	data := make([]byte, l.offset)
+	if _, err := l.file.ReadAt(data, 0); err != nil {
+		return fmt.Errorf("read ledger %s: %w", l.path, err)
+	}
+	if err := l.opts.Disk.WriteFile(l.path, data); err != nil {
+		return fmt.Errorf("write ledger %s anew: %w", l.path, err)
+	}
+	l.suspect = false
+	return l.load()
 }
 
 // lock takes the right to append, in this process and then among all processes.

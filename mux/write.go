@@ -21,11 +21,16 @@ func (t *Task) Prompt(ctx context.Context, req dsh.PromptRequest, fingerprint st
 	issued := func(outcome string) []ledger.Entry {
 		return []ledger.Entry{record(ledger.TypePromptIssued, root, ledger.Coordination{RequestID: req.RPCID, Mode: string(req.Mode), Outcome: outcome, Fingerprint: fingerprint})}
 	}
+	// What became of an earlier prompt decides whether this one may be sent.
+	if err := t.resend(ctx); err != nil {
+		return err
+	}
 	if _, err := t.ledger.Append(ctx, issued(ledger.PromptSending)); err != nil {
 		return err
 	}
 	// What may be repeated must be known to have been sent, whatever happens to the machine.
 	if err := t.ledger.Sync(); err != nil {
+		t.recordOutcome(ctx, issued(ledger.PromptRefused)) // it does not leave
 		return err
 	}
 	err := t.m.opts.Host.Prompt(ctx, req)
@@ -40,15 +45,19 @@ func (t *Task) Prompt(ctx context.Context, req dsh.PromptRequest, fingerprint st
 	default:
 		result = ledger.PromptUnknown
 	}
-	// The caller may be gone; what it did has to be on record all the same.
+	t.recordOutcome(ctx, issued(result))
+	return err
+}
+
+// recordOutcome records what became of a prompt. The caller may be gone; what it did has to be on record all the same.
+func (t *Task) recordOutcome(ctx context.Context, outcome []ledger.Entry) {
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	if appendErr := t.append(after, t.currentEpoch(), issued(result)); appendErr != nil {
+	if err := t.append(after, t.currentEpoch(), outcome); err != nil {
 		// The entry is kept and written as soon as the disk takes it.
-		t.log.Warn("the outcome of a prompt is not recorded yet", "err", appendErr)
+		t.log.Warn("the outcome of a prompt is not recorded yet", "err", err)
 		t.wake()
 	}
-	return err
 }
 
 func (t *Task) currentEpoch() int {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dsh-agentlink/bridge"
 	"dsh-agentlink/claims"
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/internal/tasks"
@@ -31,7 +32,7 @@ type Launch struct {
 	PromptSent tasks.Sent  `json:"promptSent"`
 }
 
-// LastEvent is the last event that is recorded of a task's own session.
+// LastEvent is the last that is recorded of a task and says something to a person.
 type LastEvent struct {
 	Type string `json:"type"`
 	At   string `json:"at,omitempty"`
@@ -134,7 +135,7 @@ func (v *Task) ask(ctx context.Context, r *replica) {
 	}
 	var now struct {
 		Status  string
-		Pending   []json.RawMessage
+		Pending []json.RawMessage
 		Cursor  int64
 	}
 	if json.Unmarshal(raw, &now) != nil || now.Status == StatusUnknown {
@@ -167,6 +168,9 @@ func (o *Operator) row(t tasks.Task, host hostView) Task {
 		}
 		updated = later(updated, time.UnixMilli(state.UpdatedAt))
 	})
+	if err == nil {
+		view.LastEvent, err = lastEvent(l)
+	}
 	if err != nil {
 		view.Problem, view.Help = err.Error(), Program+" ledgers recover "+t.TaskID
 	}
@@ -174,13 +178,35 @@ func (o *Operator) row(t tasks.Task, host hostView) Task {
 	return view
 }
 
+// lastRecords is how many records are looked through for the last event: what says nothing comes in smaller runs.
+const lastRecords = 64
+
+func lastEvent(l *ledger.Ledger) (*LastEvent, error) {
+	var cursor int64
+	if err := l.View(func(state *ledger.State) { cursor = state.Cursor }); err != nil {
+		return nil, err
+	}
+	records, err := l.Read(max(l.Earliest()-1, cursor-lastRecords), lastRecords)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range slices.Backward(records) {
+		if !bridge.Tells(r) {
+			continue
+		}
+		kind, at := string(r.Type), r.ObservedAt
+		if r.Type == ledger.TypeEvent {
+			kind, at = r.Coordination.Event, cmp.Or(r.Coordination.Time, r.ObservedAt)
+		}
+		return &LastEvent{Type: kind, At: stampMillis(at)}, nil
+	}
+	return nil, nil
+}
+
 // judge holds what is recorded against what the host says of the session.
 func (v *Task) judge(state *ledger.State, session dsh.Session, listed, up bool) {
 	execution := state.Execution()
 	v.Pending = len(state.Pending)
-	if root := state.Sessions[state.Root]; root != nil && root.LastEvent != "" {
-		v.LastEvent = &LastEvent{Type: root.LastEvent, At: stampMillis(root.LastTime)}
-	}
 	goesOn := !execution.Terminal() && state.RootTurn().Open()
 	v.Behind = listed && (session.LastSeq > state.Watermark(state.Root) || session.Running != goesOn)
 	switch {
