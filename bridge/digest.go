@@ -80,7 +80,7 @@ type digest struct {
 type goalDigest struct {
 	Operation string `json:"operation"`
 	Phase     string `json:"phase,omitempty"`
-	Revision  int    `json:"revision,omitempty"`
+	Revision  int64  `json:"revision,omitempty"`
 	Objective string `json:"objective,omitempty"`
 	Blocked   string `json:"blocked,omitempty"`
 }
@@ -161,9 +161,9 @@ func (d *digest) event(rec ledger.Record, ev dsh.Event, content bool, lim limits
 		d.Label, _ = shorten(dsh.SubagentDescriptorOf(ev).Label, lim.host)
 	case "goal/change":
 		g := dsh.GoalChangeOf(ev)
-		d.Goal = &goalDigest{Operation: g.Operation, Phase: g.Goal.Phase, Revision: g.Goal.Revision}
+		d.Goal = &goalDigest{Operation: g.Operation, Phase: g.Goal.Phase, Revision: g.Goal.Ref.Revision}
 		d.Goal.Objective, _ = shorten(g.Goal.Objective, lim.host)
-		d.Goal.Blocked, _ = shorten(g.Goal.BlockedReason, lim.host)
+		d.Goal.Blocked, _ = shorten(g.Goal.Reason, lim.host)
 	}
 }
 

@@ -188,7 +188,7 @@ func problems(n int, noun string) error {
 	case 1:
 		return fmt.Errorf("1 %s has a problem", noun)
 	}
-	return fmt.Errorf("%d %ss have a problem", n, noun)
+	return fmt.Errorf("%s have a problem", plural(n, noun))
 }
 
 // unread forgives that nobody reads the output any more, as with `| head`.

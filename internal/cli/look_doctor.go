@@ -25,12 +25,8 @@ func doctorCommand(std streams) *cobra.Command {
 			s := newScreen(std.out, asJSON)
 			report := operator.Doctor(ctx, operator.DoctorOptions{Getenv: os.Getenv, Version: Version + commit()})
 			var problem error
-			switch report.Errors {
-			case 0:
-			case 1:
-				problem = fmt.Errorf("the doctor found 1 error")
-			default:
-				problem = fmt.Errorf("the doctor found %d errors", report.Errors)
+			if report.Errors > 0 {
+				problem = fmt.Errorf("the doctor found %s", plural(report.Errors, "error"))
 			}
 			return unread(s.show(report, func() { showReport(s, report) }, problem))
 		},
@@ -71,5 +67,12 @@ func showReport(s *screen, r operator.Report) {
 			s.line("%*s> %s", areaWidth+levelWidth+4, "", s.paint(bold, visible(f.Help)))
 		}
 	}
-	s.line("%d errors, %d warnings", r.Errors, r.Warnings)
+	s.line("%s, %s", plural(r.Errors, "error"), plural(r.Warnings, "warning"))
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -228,7 +228,7 @@ func sessionsOf(t *testing.T, value json.RawMessage) []Session {
 	var sessions []Session
 	for _, i := range list.Items {
 		sessions = append(sessions, Session{i.SessionID, i.UpdatedAt, i.Running, i.Blank, i.ParentSessionID, i.Origin, i.Cwd,
-			i.AgentPreset, i.Projections.Values.Title, i.Projections.AsOfSeq})
+			i.AgentPreset, i.Projections.Values.Title, i.Projections.AsOfSeq, nil})
 	}
 	return sessions
 }

@@ -235,38 +235,3 @@ func SubagentDescriptorOf(e Event) SubagentDescriptor {
 	b := body(e)
 	return SubagentDescriptor{Mode: stringIn(b.Get("mode")), Label: stringIn(b.Get("label"))}
 }
-
-// GoalChange is the body of goal/change.
-type GoalChange struct {
-	Operation string // "create", "edit", "pause", "resume", "complete", "block" or "clear"
-	// Goal is the goal after the change; of a cleared one, only ID and Revision.
-	Goal Goal
-}
-
-// Goal is the goal of a session.
-type Goal struct {
-	ID            string
-	Revision      int
-	Objective     string
-	Phase         string // "active", "paused", "blocked" or "complete"
-	BlockedReason string // why it is blocked
-}
-
-// GoalChangeOf reads goal/change.
-func GoalChangeOf(e Event) GoalChange {
-	b := body(e)
-	goal := b.Get("goal")
-	if !goal.Exists() {
-		goal = b.Get("cleared")
-	}
-	return GoalChange{
-		Operation: stringIn(b.Get("operation")),
-		Goal: Goal{
-			ID:            idIn(goal.Get("id")),
-			Revision:      intIn(goal.Get("revision")),
-			Objective:     stringIn(goal.Get("objective")),
-			Phase:         stringIn(goal.Get("phase")),
-			BlockedReason: stringIn(goal.Get("blockedReason.message")),
-		},
-	}
-}

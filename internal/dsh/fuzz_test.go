@@ -134,7 +134,7 @@ func FuzzContent(f *testing.F) {
 			read(e)
 		}
 		user, goal := UserMessageOf(e), GoalChangeOf(e)
-		ids := []string{user.ID, user.RPCID, goal.Goal.ID, ApprovalAskedOf(e).ApprovalID, ApprovalDecidedOf(e).ApprovalID}
+		ids := []string{user.ID, user.RPCID, goal.Goal.Ref.ID, ApprovalAskedOf(e).ApprovalID, ApprovalDecidedOf(e).ApprovalID}
 		for _, item := range InboxOf(e).Inserted {
 			ids = append(ids, item.ID, item.RPCID)
 		}

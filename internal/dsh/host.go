@@ -49,6 +49,28 @@ type Host interface {
 	// Subagents lists the children of a session.
 	Subagents(ctx context.Context, parentSessionID string) ([]Subagent, error)
 
+	// PromptSubagent hands a message to a continuable subagent. RPCID is repeated on its user/message event.
+	PromptSubagent(ctx context.Context, req SubagentPrompt) error
+	// InterruptSubagent aborts the running turn of a continuable subagent; it succeeds when nothing runs, too.
+	InterruptSubagent(ctx context.Context, parentSessionID, sessionID string) error
+
+	// Fork makes a new session out of an existing one's first events, as they were at the end of the turn that atSeq
+	// lies in; -1 means all of it. The host chooses the id. Goals are copied with the rest.
+	Fork(ctx context.Context, sessionID string, atSeq int64) (newSessionID string, err error)
+
+	// CreateGoal gives a session an objective that it works on, turn after turn, by itself. maxRounds 0 is the host's
+	// default. A session that has a goal refuses with [GoalAlreadyExists].
+	CreateGoal(ctx context.Context, sessionID, objective string, maxRounds int) (GoalRef, error)
+	// EditGoal changes the objective (unless empty) and the number of rounds (unless 0) of the goal at ref.
+	EditGoal(ctx context.Context, sessionID string, ref GoalRef, objective string, maxRounds int) (GoalRef, error)
+	// MoveGoal takes the goal at ref to another phase. Clearing it returns the zero GoalRef.
+	MoveGoal(ctx context.Context, sessionID string, ref GoalRef, action GoalAction) (GoalRef, error)
+
+	// Providers lists the model providers that requests can be sent to, with the models of each.
+	Providers(ctx context.Context) ([]Provider, error)
+	// Workspaces lists the directories that the host's own user interface knows.
+	Workspaces(ctx context.Context) ([]Workspace, error)
+
 	// Respond answers a pending question or approval.
 	Respond(ctx context.Context, answer Answer) (Receipt, error)
 
@@ -100,6 +122,8 @@ type Session struct {
 	// LastSeq is the seq of the session's last event, or -1 when the host does not say (a cold session). For a cold
 	// session it can be stale.
 	LastSeq int64
+	// Goal is the session's goal projection; nil when it has none or the host does not say.
+	Goal *Goal
 }
 
 // CreateRequest asks for a session. Cwd has to be absolute; the host does not check that it exists.

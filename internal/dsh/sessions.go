@@ -42,6 +42,7 @@ func decodeSessions(value gjson.Result) (sessions []Session, bad string) {
 				s.LastSeq = seq
 			}
 			s.Title = stringIn(projections.Get("values.title"))
+			s.Goal = decodeGoal(projections.Get("values.goal"))
 		}
 		if ValidID(s.ID) && (s.ParentSessionID == "" || ValidID(s.ParentSessionID)) {
 			sessions = append(sessions, s)

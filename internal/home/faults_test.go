@@ -75,7 +75,16 @@ func TestEveryOperationCanFail(t *testing.T) {
 			_, looked := f.Stat()
 			return errors.Join(written, read, looked, f.Truncate(3), f.Sync())
 		},
-		"stat": func(h *Home) error { _, err := h.Stat(h.ClaimFile(taskID)); return err },
+		"keep": func(h *Home) error { _, err := h.Keep(h.ClaimFile(taskID), "old", time.Unix(0, 0)); return err },
+		"move aside": func(h *Home) error {
+			// As for remove.
+			if _, err := h.MoveAside(h.ClaimFile(taskID), "old", time.Unix(0, 0)); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return nil
+		},
+		"probe": func(h *Home) error { _, err := h.ProbeLock(h.RegistryLock()); return err },
+		"stat":  func(h *Home) error { _, err := h.Stat(h.ClaimFile(taskID)); return err },
 		"lock": func(h *Home) error {
 			l := h.Lock(h.RegistryLock())
 			if err := l.Acquire(t.Context(), 0); err != nil {
@@ -117,7 +126,7 @@ func TestEveryOperationCanFail(t *testing.T) {
 				if err != nil && (!errors.Is(err, errno) || !strings.Contains(err.Error(), hit)) {
 					t.Errorf("%s: %s of %s failed: %v", name, what, hit, err)
 				}
-				if data, err := os.ReadFile(h.ClaimFile(taskID)); name != "remove" && name != "edit" && (err != nil || string(data) != "old" && string(data) != "new") {
+				if data, err := os.ReadFile(h.ClaimFile(taskID)); name != "remove" && name != "move aside" && name != "edit" && (err != nil || string(data) != "old" && string(data) != "new") {
 					t.Errorf("%s: %s failed and left %q, %v", name, what, data, err)
 				}
 				for path := range tree(t, h.Dir()) {

@@ -30,6 +30,8 @@ func (h *Home) MoveAside(path, why string, now time.Time) (moved string, err err
 	return h.aside(path, why, now, func(as string) error {
 		if _, err := h.disk.lstat(as); err == nil {
 			return fs.ErrExist
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err // a rename would overwrite what may be there
 		}
 		if err := h.disk.fault(OpRename, path); err != nil {
 			return err

@@ -37,7 +37,7 @@ func (h *Home) ProbeLock(path string) (LockProbe, error) {
 	if err := h.parent(path, false); err != nil {
 		return p, absent(err)
 	}
-	info, err := os.Lstat(path)
+	info, err := h.disk.lstat(path)
 	if err != nil {
 		return p, absent(err)
 	}
@@ -45,7 +45,7 @@ func (h *Home) ProbeLock(path string) (LockProbe, error) {
 		p.State, p.Since = LockFolder, info.ModTime()
 		return p, nil
 	}
-	f, err := openPlain(path, os.O_RDONLY)
+	f, err := h.disk.open(path, os.O_RDONLY)
 	if err != nil {
 		return p, err
 	}

@@ -90,13 +90,13 @@ func Doctor(ctx context.Context, opts DoctorOptions) Report {
 	report := Report{Version: opts.Version, Findings: []Finding{}}
 	cfg, broken := report.environment(opts.Getenv)
 	d := &doctor{report: &report, cfg: cfg, now: opts.Now, view: hostView{err: errNotAsked}}
+	d.examineProgram(ctx)
 	if cfg.HostURL != nil && !slices.Contains(broken, "DSH_HOST_URL") {
 		client := dsh.New(cfg.HostURL, dsh.Options{RequestTimeout: min(cfg.RequestTimeout, probeLimit)})
 		defer client.CloseIdle()
 		d.host, report.Host = client, cfg.HostURL.String()
 		d.examineHost(ctx)
 	}
-	d.examineProgram(ctx)
 	if cfg.BridgeHome != "" && !slices.Contains(broken, "DSH_BRIDGE_HOME") && !slices.Contains(broken, "DSH_HOME") {
 		report.Home = cfg.BridgeHome
 		d.examineHome(ctx)

@@ -57,7 +57,7 @@ var jsonShapes = []struct{ name, before, after, restored string }{
 	{"odd strings", `{"\u006dcpServers":{"o}":{}},"x":"\"mcpServers\":{\\"}`, `{"\u006dcpServers":{"o}":{},` + testCompact + `},"x":"\"mcpServers\":{\\"}`, ""},
 	{"servers deeper inside are others", `{"projects":{"/p":{"mcpServers":{"dsh_agentlink":{}}}}}`,
 		`{"projects":{"/p":{"mcpServers":{"dsh_agentlink":{}}}},"mcpServers":{` + testCompact + `}}`, ""},
-	{"white space everywhere", " { \"a\" : 1 ,\n\n \"b\" : 2 } \n\n", " { \"a\" : 1 ,\n\n \"b\" : 2,\n\n \"mcpServers\": {" + strings.TrimPrefix("\n", "\n"), "?"},
+	{"white space everywhere", " { \"a\" : 1 ,\n\n \"b\" : 2 } \n\n", " { \"a\" : 1 ,\n\n \"b\" : 2,\n\n \"mcpServers\": {\n  " + testMember("  ", " ") + "\n } } \n\n", ""},
 }
 
 func TestClaudeAddsAndRemoves(t *testing.T) {
@@ -66,7 +66,7 @@ func TestClaudeAddsAndRemoves(t *testing.T) {
 			places := jsonFile(t, c.before)
 			plan, err := Claude(places, testServer, false)
 			carry(t, plan, err)
-			if diff := cmp.Diff(c.after, read(t, places.Servers)); diff != "" && c.restored != "?" {
+			if diff := cmp.Diff(c.after, read(t, places.Servers)); diff != "" {
 				t.Fatalf("-want +got:\n%s", diff)
 			}
 			if info, err := os.Stat(places.Servers); err != nil || info.Mode().Perm() != 0o640 {
@@ -85,7 +85,7 @@ func TestClaudeAddsAndRemoves(t *testing.T) {
 					t.Error("a file with nothing in it is left")
 				}
 				return
-			case "", "?":
+			case "":
 				want = c.before
 			}
 			if diff := cmp.Diff(want, read(t, places.Servers)); diff != "" {
@@ -154,7 +154,7 @@ func TestClaudeRefuses(t *testing.T) {
 }
 
 func TestClaudeHugeFile(t *testing.T) {
-	text := `{"projects":{` + strings.Repeat(`"p":{"history":["x y z",1.50,null]},`, 150_000) + `"q":{}}}`
+	text := `{"projects":{` + strings.Repeat(`"p":{"history":["`+strings.Repeat("x", 10_000)+`",1.50,null]},`, 530) + `"q":{}}}`
 	places := jsonFile(t, text)
 	plan, err := Claude(places, testServer, false)
 	carry(t, plan, err)

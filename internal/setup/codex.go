@@ -137,7 +137,7 @@ func codexPrevious(f file) ([]Previous, error) {
 // codexText is an entry as it stands in the file, empty when there is none.
 func codexText(f file, name string) (string, error) {
 	_, text := withoutBOM(f.data)
-	spans, err := tomlSpans(text, name)
+	spans, _, err := tomlSpans(text, name)
 	var b strings.Builder
 	for _, s := range spans {
 		b.Write(text[s.start:s.end])

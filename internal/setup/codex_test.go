@@ -220,7 +220,7 @@ func TestCodexRefuses(t *testing.T) {
 func TestCodexHugeFile(t *testing.T) {
 	var b bytes.Buffer
 	for i := 0; b.Len() < 5<<20; i++ {
-		fmt.Fprintf(&b, "[projects.\"/p/%d\"]\ntrust_level = \"trusted\" # %d\n\n", i, i)
+		fmt.Fprintf(&b, "[projects.\"/p/%d\"]\ntrust_level = \"trusted\" # %s\n\n", i, strings.Repeat("x", 10_000))
 	}
 	path := tomlFile(t, b.String())
 	plan, err := Codex(path, testServer, false)

@@ -112,13 +112,13 @@ func tomlKeys(node *unstable.Node) (keys []string, first, last int) {
 	return keys, first, last
 }
 
-// tomlSpans is the bytes of an entry, wherever the text has parts of it. Comments between two parts go with them.
-func tomlSpans(text []byte, name string) ([]span, error) {
+// tomlSpans is the bytes of an entry, wherever the text has parts of it: own as they stand, spans as they are taken out,
+// which is with the comma of an inline member. Comments between two parts belong to them.
+func tomlSpans(text []byte, name string) (own, spans []span, err error) {
 	items, err := tomlItems(text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var spans []span
 	joined := false // whether the expression before belongs to the entry
 	for _, item := range items {
 		if !item.of(name) {
@@ -126,25 +126,30 @@ func tomlSpans(text []byte, name string) ([]span, error) {
 			members := make([]span, len(item.inline))
 			for i, m := range item.inline {
 				members[i] = m.lines
+				if m.of(name) {
+					own = append(own, m.lines)
+				}
 			}
 			spans = append(spans, cutMembers(members, func(i int) bool { return item.inline[i].of(name) })...)
 			continue
 		}
 		if joined {
 			spans[len(spans)-1].end = item.lines.end
+			own[len(own)-1].end = item.lines.end
 		} else {
 			spans = append(spans, item.lines)
+			own = append(own, item.lines)
 		}
 		joined = true
 	}
-	return spans, nil
+	return own, spans, nil
 }
 
 // removeTOML takes entries out of a valid text.
 func removeTOML(data []byte, names ...string) ([]byte, error) {
 	mark, text := withoutBOM(data)
 	for _, name := range names {
-		spans, err := tomlSpans(text, name)
+		_, spans, err := tomlSpans(text, name)
 		if err != nil {
 			return nil, err
 		}

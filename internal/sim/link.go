@@ -11,6 +11,8 @@ import (
 
 // link is the host as one process reaches it: over calls that can fail in every way in which a call can.
 type link struct {
+	dsh.Host // nil: what no caller of the simulation asks for
+
 	host   *Host
 	p      *process
 	faults *faults
