@@ -57,11 +57,11 @@ func TestContent(t *testing.T) {
 			SubagentDescriptor{"one-shot", "child"}},
 
 		"goal": {wrap(GoalChangeOf), `{"kind":"goal/change","version":1,"operation":"create","goal":{"id":"g-1","revision":1,"objective":"pass","phase":"active","maxGoalRounds":2}}`,
-			GoalChange{"create", Goal{ID: "g-1", Revision: 1, Objective: "pass", Phase: "active"}}},
+			GoalChange{"create", Goal{Ref: GoalRef{"g-1", 1}, Objective: "pass", Phase: "active", MaxRounds: 2}}},
 		"blocked goal": {wrap(GoalChangeOf), `{"operation":"block","goal":{"id":"g-1","revision":2,"objective":"pass","phase":"blocked","blockedReason":{"code":"c","message":"stuck"}}}`,
-			GoalChange{"block", Goal{ID: "g-1", Revision: 2, Objective: "pass", Phase: "blocked", BlockedReason: "stuck"}}},
+			GoalChange{"block", Goal{Ref: GoalRef{"g-1", 2}, Objective: "pass", Phase: "blocked", Reason: "stuck", ReasonCode: "c"}}},
 		"cleared goal": {wrap(GoalChangeOf), `{"operation":"clear","cleared":{"id":"g-1","revision":3},"clearedAt":1}`,
-			GoalChange{"clear", Goal{ID: "g-1", Revision: 3}}},
+			GoalChange{"clear", Goal{Ref: GoalRef{"g-1", 3}}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
