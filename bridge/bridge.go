@@ -18,6 +18,7 @@ import (
 	"dsh-agentlink/claims"
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/internal/home"
+	"dsh-agentlink/internal/requests"
 	"dsh-agentlink/internal/tasks"
 	"dsh-agentlink/ledger"
 	"dsh-agentlink/mux"
@@ -60,6 +61,7 @@ type Bridge struct {
 
 	confirmations confirmations
 	requests      keyed // orders calls that carry the same requestId
+	outcomes      *requests.Store
 
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
@@ -76,6 +78,8 @@ func New(opts Options) *Bridge {
 		tasks:  tasks.Open(opts.Home),
 		claims: claims.Open(opts.Home, opts.LockTimeout),
 		now:    time.Now,
+
+		outcomes: requests.Open(opts.Home, opts.LockTimeout),
 	}
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	b.mux = mux.New(mux.Options{

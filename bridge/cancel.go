@@ -3,9 +3,11 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/internal/requests"
 	"dsh-agentlink/ledger"
 	"dsh-agentlink/mux"
 )
@@ -25,10 +27,13 @@ type cancelArgs struct {
 	Scope            string `json:"scope"`
 	SinceCursor      *int64 `json:"sinceCursor"`
 	ExpectedRevision string `json:"expectedRevision"`
+	RequestID        string `json:"requestId"`
 }
 
 type cancelTurnAnswer struct {
-	TaskID     string           `json:"taskId"`
+	TaskID string `json:"taskId"`
+	// Repeated is set when a call with the same requestId had done this before.
+	Repeated   bool             `json:"repeated,omitempty"`
 	Scope      string           `json:"scope"`
 	Accepted   bool             `json:"accepted"`
 	WasRunning bool             `json:"wasRunning"`
@@ -40,8 +45,9 @@ type cancelTurnAnswer struct {
 }
 
 type cancelQueueAnswer struct {
-	TaskID string `json:"taskId"`
-	Scope  string `json:"scope"`
+	TaskID   string `json:"taskId"`
+	Repeated bool   `json:"repeated,omitempty"`
+	Scope    string `json:"scope"`
 	// Requested are the ids of the messages that were in the queue; each of them is in one of the lists below.
 	Requested      []string      `json:"requested"`
 	Removed        []string      `json:"removed"`
@@ -52,7 +58,7 @@ type cancelQueueAnswer struct {
 
 type queueFailed struct {
 	ID    string `json:"id"`
-	Error string `json:"error"`
+	Error string `json:"error,omitempty"` // left out in the answer to a repeated call
 }
 
 // cancel stops the running turn, or empties the queue. It needs no claim: stopping is always allowed.
@@ -67,46 +73,73 @@ func (b *Bridge) cancel(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err := checkChoice("scope", args.Scope, scopeTurn, scopeQueue); err != nil {
 		return nil, err
 	}
+	if err := checkID("requestId", args.RequestID); err != nil {
+		return nil, err
+	}
 	_, t, err := b.open(args.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	_, snap, err := b.fresh(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.checkView(t, snap, args.SinceCursor, args.ExpectedRevision); err != nil {
-		return nil, err
-	}
+	call := onceCall{Call: requests.Call{Tool: "dsh_cancel", TaskID: t.ID, RequestID: args.RequestID, Arguments: args}}
 	if args.Scope == scopeQueue {
-		return b.cancelQueue(ctx, t, snap)
+		answer, repeated, err := once(ctx, b, call, cancelQueueAnswer.kept, func() (cancelQueueAnswer, error) {
+			return checked(ctx, b, t, args, b.cancelQueue)
+		})
+		answer.Repeated = repeated
+		return answer, errors.Join(err, b.settled(t))
 	}
-	return b.cancelTurn(ctx, t, snap)
+	answer, repeated, err := once(ctx, b, call, cancelTurnAnswer.kept, func() (cancelTurnAnswer, error) {
+		return checked(ctx, b, t, args, b.cancelTurn)
+	})
+	answer.Repeated = repeated
+	return answer, errors.Join(err, b.settled(t))
 }
 
-func (b *Bridge) cancelTurn(ctx context.Context, t *mux.Task, snap mux.Snapshot) (any, error) {
+// checked looks at the task as it is now, and then does it.
+func checked[A any](ctx context.Context, b *Bridge, t *mux.Task, args cancelArgs, do func(context.Context, *mux.Task, mux.Snapshot) (A, error)) (none A, err error) {
+	_, snap, err := b.fresh(ctx, t)
+	if err != nil {
+		return none, err
+	}
+	if err := b.checkView(t, snap, args.SinceCursor, args.ExpectedRevision); err != nil {
+		return none, err
+	}
+	return do(ctx, t, snap)
+}
+
+// kept leaves out the labels of jobs, which are content.
+func (a cancelTurnAnswer) kept() cancelTurnAnswer { a.Jobs = nil; return a }
+
+// kept leaves out the host's words.
+func (a cancelQueueAnswer) kept() cancelQueueAnswer {
+	failed := make([]queueFailed, 0, len(a.Failed))
+	for _, f := range a.Failed {
+		failed = append(failed, queueFailed{ID: f.ID})
+	}
+	a.Failed = failed
+	return a
+}
+
+func (b *Bridge) cancelTurn(ctx context.Context, t *mux.Task, snap mux.Snapshot) (cancelTurnAnswer, error) {
 	answer := cancelTurnAnswer{TaskID: t.ID, Scope: scopeTurn, Accepted: true, WasRunning: snap.Turn.Open()}
 	if err := t.Cancel(ctx); err != nil {
-		return nil, err
+		return answer, err
 	}
 	if answer.WasRunning {
 		b.until(ctx, t, cancelSettles, func(now mux.Snapshot) bool { return !now.Turn.Open() || now.Turn.Number != snap.Turn.Number })
 	}
 	snap, err := t.Snapshot()
-	if err != nil {
-		return nil, err
-	}
 	answer.Execution, answer.Cursor, answer.Jobs = snap.Execution, snap.Cursor, jobsOf(snap.Jobs)
 	if snap.Queue != nil && !snap.Queue.Stale {
 		answer.Queued = len(snap.Queue.Items)
 	}
-	return answer, b.settled(t)
+	return answer, err
 }
 
 // cancelQueue removes the messages one by one, as the host has it: what was taken up meanwhile cannot be called back.
-func (b *Bridge) cancelQueue(ctx context.Context, t *mux.Task, snap mux.Snapshot) (any, error) {
+func (b *Bridge) cancelQueue(ctx context.Context, t *mux.Task, snap mux.Snapshot) (cancelQueueAnswer, error) {
 	if snap.Queue == nil || snap.Queue.Stale {
-		return nil, &Error{Code: CodeQueueUnknown, Message: "the host has not told this connection what is in the queue",
+		return cancelQueueAnswer{}, &Error{Code: CodeQueueUnknown, Message: "the host has not told this connection what is in the queue",
 			Hint: "It tells with every change of the queue. dsh_cancel with scope turn works at any time."}
 	}
 	answer := cancelQueueAnswer{TaskID: t.ID, Scope: scopeQueue, Requested: []string{}, Removed: []string{}, AlreadyClaimed: []string{}, Failed: []queueFailed{}}
@@ -128,10 +161,7 @@ func (b *Bridge) cancelQueue(ctx context.Context, t *mux.Task, snap mux.Snapshot
 	}
 	snap, err := t.Snapshot()
 	answer.Cursor = snap.Cursor
-	if err != nil {
-		return nil, err
-	}
-	return answer, b.settled(t)
+	return answer, err
 }
 
 // until waits for a state that a write will bring about, for at most d.

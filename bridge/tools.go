@@ -44,9 +44,11 @@ func withUserInteraction(t mcp.Tool) mcp.Tool {
 	return t
 }
 
+const taskIDPattern = "^dsh_[0-9a-f]{12}$"
+
 // Arguments that several tools share.
 var (
-	argTaskID  = mcp.WithString("taskId", mcp.Required(), mcp.Description("The task, as dsh_delegate or dsh_list gave it."), mcp.Pattern("^dsh_[0-9a-f]{12}$"))
+	argTaskID  = mcp.WithString("taskId", mcp.Required(), mcp.Description("The task, as dsh_delegate or dsh_list gave it."), mcp.Pattern(taskIDPattern))
 	argSince   = mcp.WithInteger("sinceCursor", mcp.Min(0), mcp.Description("Refuse with stale_view when anything happened behind this cursor."))
 	argRev     = mcp.WithString("expectedRevision", mcp.Description("Refuse with stale_view unless the task still has this revision (dsh_status)."))
 	argWait    = mcp.WithInteger("waitSeconds", mcp.Min(0), mcp.Max(maxWaitSeconds), mcp.DefaultNumber(0), mcp.Description("Also wait so long for the end of the turn or a pending request."))
@@ -64,8 +66,11 @@ func (b *Bridge) tools() []tool {
 		hints("Continue a task", false, true, false),
 	}
 	wait := []mcp.ToolOption{
-		argTaskID,
+		mcp.WithString("taskId", mcp.Description("The task."), mcp.Pattern(taskIDPattern)),
 		mcp.WithInteger("sinceCursor", mcp.Min(0), mcp.Description("The nextCursor of your last call; what came behind it returns at once.")),
+		mcp.WithArray("taskIds", mcp.MinItems(1), mcp.MaxItems(maxWaitTasks), mcp.Description("Instead of taskId: several tasks. Returns at the first that has something to tell, with a line for each of the others."),
+			mcp.Items(map[string]any{"type": "string", "pattern": taskIDPattern})),
+		mcp.WithObject("sinceCursors", mcp.Description("With taskIds: the nextCursor of each task, by task id."), mcp.AdditionalProperties(map[string]any{"type": "integer", "minimum": 0})),
 		mcp.WithInteger("timeoutSec", mcp.Min(0), mcp.Max(maxWaitSeconds), mcp.DefaultNumber(maxWaitSeconds)),
 		mcp.WithString("until", mcp.Enum(untilChange, untilAttention), mcp.DefaultString(untilChange), mcp.Description("change: any event. attention: only an end, a pending question or approval, or a lost host.")),
 		hints("Wait for a task", true, false, true),

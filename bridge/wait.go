@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"time"
 
@@ -35,8 +36,11 @@ const (
 type waitArgs struct {
 	TaskID      string `json:"taskId"`
 	SinceCursor *int64 `json:"sinceCursor"`
-	TimeoutSec  int    `json:"timeoutSec"`
-	Until       string `json:"until"`
+	// TaskIDs and SinceCursors, by task id, stand in for the two above.
+	TaskIDs      []string         `json:"taskIds"`
+	SinceCursors map[string]int64 `json:"sinceCursors"`
+	TimeoutSec   int              `json:"timeoutSec"`
+	Until        string           `json:"until"`
 }
 
 // condition is how a task stands, in the fields that most answers share.
@@ -84,14 +88,11 @@ func (b *Bridge) wait(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err := decodeArgs(raw, &args); err != nil {
 		return nil, err
 	}
-	if err := checkSince(args.SinceCursor); err != nil {
+	if err := args.check(); err != nil {
 		return nil, err
 	}
-	if err := checkRange("timeoutSec", args.TimeoutSec, 0, maxWaitSeconds); err != nil {
-		return nil, err
-	}
-	if err := checkChoice("until", args.Until, untilChange, untilAttention); err != nil {
-		return nil, err
+	if len(args.TaskIDs) > 0 {
+		return b.waitMany(ctx, args)
 	}
 	_, t, err := b.open(args.TaskID)
 	if err != nil {
@@ -107,6 +108,19 @@ func (b *Bridge) wait(ctx context.Context, raw json.RawMessage) (any, error) {
 	return waitAnswer{TaskID: t.ID, waited: answer}, b.settled(t)
 }
 
+func (a *waitArgs) check() error {
+	if err := checkSince(a.SinceCursor); err != nil {
+		return err
+	}
+	if err := checkRange("timeoutSec", a.TimeoutSec, 0, maxWaitSeconds); err != nil {
+		return err
+	}
+	if err := checkChoice("until", a.Until, untilChange, untilAttention); err != nil {
+		return err
+	}
+	return a.checkMany()
+}
+
 // checkCursor refuses a cursor that this ledger never gave.
 func (b *Bridge) checkCursor(t *mux.Task, since *int64) error {
 	if since == nil {
@@ -116,42 +130,88 @@ func (b *Bridge) checkCursor(t *mux.Task, since *int64) error {
 	return err
 }
 
-// waitFor waits for what args ask. It never misses a change: the channel that announces changes is taken before the
+// watch is one task that a wait looks at.
+type watch struct {
+	t       *mux.Task
+	since   int64 // the cursor up to which the caller knows the task
+	seen    bool  // the caller gave it
+	changed <-chan struct{}
+	first   mux.Snapshot
+	snap    mux.Snapshot
+	err     error
+}
+
+// watchTask begins to watch a task. It never misses a change: the channel that announces changes is taken before the
 // state is looked at.
+func watchTask(ctx context.Context, t *mux.Task, since *int64) *watch {
+	// Without a connection the present state is told at once: that is what the caller has to know.
+	_ = t.Current(ctx)
+	w := &watch{t: t, changed: t.Changed()}
+	w.first, w.err = t.Snapshot()
+	w.snap, w.since = w.first, w.first.Cursor
+	if since != nil {
+		w.since, w.seen = *since, true
+	}
+	return w
+}
+
+func (w *watch) look() {
+	w.changed = w.t.Changed()
+	w.snap, w.err = w.t.Snapshot()
+}
+
+// reason says why the caller is to be woken now; empty when there is no reason.
+func (w *watch) reason(until string, now time.Time) string {
+	if w.err != nil {
+		return reasonAvailability
+	}
+	return wakes(w.first, w.snap, w.since, w.seen, until, now)
+}
+
+// waitFor waits for what args ask of one task.
 func (b *Bridge) waitFor(ctx context.Context, t *mux.Task, args waitArgs) *waited {
-	deadline := time.NewTimer(time.Duration(args.TimeoutSec) * time.Second)
-	defer deadline.Stop()
 	waiting, stop := context.WithTimeout(ctx, max(catchUp, time.Duration(args.TimeoutSec)*time.Second))
 	defer stop()
-	// Without a connection the present state is told at once: that is what the caller has to know.
-	_ = t.Current(waiting)
-	changed := t.Changed()
-	first, err := t.Snapshot()
-	since := first.Cursor
-	if args.SinceCursor != nil {
-		since = *args.SinceCursor
-	}
+	w := watchTask(waiting, t, args.SinceCursor)
+	_, reason := b.await(ctx, []*watch{w}, args)
+	return b.tell(ctx, t, w.snap, reason, w.err)
+}
+
+// await waits until one of the tasks wakes the caller, and returns it with the reason; nil and a time-out when none did.
+func (b *Bridge) await(ctx context.Context, watched []*watch, args waitArgs) (*watch, string) {
+	deadline := time.NewTimer(time.Duration(args.TimeoutSec) * time.Second)
+	defer deadline.Stop()
 	// What counts as about to report does so for a while only.
 	again := time.NewTicker(reportGrace / 2)
 	defer again.Stop()
-	for snap := first; ; {
-		if err != nil {
-			return b.tell(ctx, t, snap, reasonAvailability, err)
+	for {
+		for _, w := range watched {
+			if reason := w.reason(args.Until, b.now()); reason != "" {
+				return w, reason
+			}
 		}
-		if reason := wakes(first, snap, since, args.SinceCursor != nil, args.Until, b.now()); reason != "" {
-			return b.tell(ctx, t, snap, reason, nil)
-		}
-		select {
-		case <-changed:
-			changed = t.Changed()
-			snap, err = t.Snapshot()
-		case <-again.C:
-		case <-deadline.C:
-			return b.tell(ctx, t, snap, reasonTimeout, nil)
-		case <-ctx.Done():
-			return b.tell(ctx, t, snap, reasonTimeout, nil)
+		changed := anyChange(watched)
+		changed = append(changed, receive(again.C), receive(deadline.C), receive(ctx.Done()))
+		switch i, _, _ := reflect.Select(changed); i {
+		default:
+			watched[i].look()
+		case len(watched):
+		case len(watched) + 1, len(watched) + 2:
+			return nil, reasonTimeout
 		}
 	}
+}
+
+func anyChange(watched []*watch) []reflect.SelectCase {
+	cases := make([]reflect.SelectCase, 0, len(watched)+3)
+	for _, w := range watched {
+		cases = append(cases, receive(w.changed))
+	}
+	return cases
+}
+
+func receive(channel any) reflect.SelectCase {
+	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(channel)}
 }
 
 // wakes says why a caller that saw the task as first, and its records up to since, is to be woken now. What the caller

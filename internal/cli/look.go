@@ -23,7 +23,7 @@ func lookCommands(std streams) []*cobra.Command {
 }
 
 // locksCommand lists the locks when it is called without one of its subcommands.
-func locksCommand(std streams, subcommands ...*cobra.Command) *cobra.Command {
+func locksCommand(std streams) *cobra.Command {
 	var all bool
 	c := lookCommand(std, look{
 		use: "locks", short: "List the locks of the home that are not free, and who holds them",
@@ -39,13 +39,12 @@ func locksCommand(std streams, subcommands ...*cobra.Command) *cobra.Command {
 		},
 	})
 	c.Flags().BoolVar(&all, "all", false, "list the free ones as well")
-	c.AddCommand(subcommands...)
 	return c
 }
 
 // claimsCommand lists the claims when it is called without one of its subcommands.
-func claimsCommand(std streams, subcommands ...*cobra.Command) *cobra.Command {
-	c := lookCommand(std, look{
+func claimsCommand(std streams) *cobra.Command {
+	return lookCommand(std, look{
 		use: "claims", short: "List which task has claimed which folder",
 		long:    "Lists the workspace claims, and says of each whether the host still knows its session.",
 		example: "  dsh-agentlink claims\n  dsh-agentlink claims --json",
@@ -57,13 +56,11 @@ func claimsCommand(std streams, subcommands ...*cobra.Command) *cobra.Command {
 			return s.show(answer, func() { showClaims(s, answer) }, problems(answer.Problems, "claim"))
 		},
 	})
-	c.AddCommand(subcommands...)
-	return c
 }
 
 // ledgersCommand lists the ledgers when it is called without one of its subcommands.
-func ledgersCommand(std streams, subcommands ...*cobra.Command) *cobra.Command {
-	c := lookCommand(std, look{
+func ledgersCommand(std streams) *cobra.Command {
+	return lookCommand(std, look{
 		use: "ledgers", short: "Read every ledger of the home and say whether it is sound",
 		long:    "Reads the ledger of every task from its beginning, without taking its lock and without writing to it.",
 		example: "  dsh-agentlink ledgers\n  dsh-agentlink ledgers --json",
@@ -75,8 +72,6 @@ func ledgersCommand(std streams, subcommands ...*cobra.Command) *cobra.Command {
 			return s.show(answer, func() { showLedgers(s, answer) }, problems(answer.Problems, "ledger"))
 		},
 	})
-	c.AddCommand(subcommands...)
-	return c
 }
 
 func tasksCommand(std streams) *cobra.Command {

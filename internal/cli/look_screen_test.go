@@ -15,7 +15,7 @@ import (
 func TestNothingIsHidden(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain":              "plain",
-		"größer 工 👩‍💻":        "größer 工 👩‍💻",
+		"größer 工 👩‍💻":       "größer 工 👩‍💻",
 		"\x1b[2J":            `\x1b[2J`,
 		"a\nb\tc\r":          `a\nb\tc\r`,
 		"\u009b31m":          `\x9b31m`,

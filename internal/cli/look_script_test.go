@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,7 +46,7 @@ func TestLookScripts(t *testing.T) {
 		UpdateScripts: os.Getenv("UPDATE_GOLDEN") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "host": hostCommand, "tool": toolCommand, "normal": normalCommand, "snapshot": snapshotCommand, "unchanged": unchangedCommand,
-			"hold": holdCommand, "follow": followCommand, "await": awaitCommand, "interrupt": interruptCommand, "append": appendCommand,
+			"hold": holdCommand, "follow": followCommand, "await": awaitCommand, "interrupt": interruptCommand, "append": appendCommand, "freeze": freezeCommand,
 		},
 	})
 }
@@ -128,13 +129,14 @@ var normals = []struct {
 	{regexp.MustCompile(`the (kind of the )?file system is [^"\n]*`), "the file system is KIND"},
 	{regexp.MustCompile(`0\.\d+\.\d+-dev( [0-9a-f]{12}(\+dirty)?)?`), "VERSION"},
 	{regexp.MustCompile(`(\{"area":"processes"[^}]*\},?)+`), ""},
-	{regexp.MustCompile(`(?m)^.*(bridge process|kill -CONT).*\n`), ""},
+	{regexp.MustCompile(`(process|-KILL|-CONT|last) \d+\b`), "$1 PID"},
+	{regexp.MustCompile(`(?m)^.*bridge process.*\n( *> kill -CONT PID\n)?`), ""},
 	{regexp.MustCompile(`,\],"warnings":\d+`), `],"warnings":N`},
 	{regexp.MustCompile(`(errors?, )\d+ warnings?`), "${1}N warnings"},
 	{regexp.MustCompile(`(?m) {2,}`), "  "},
 }
 
-var ids = regexp.MustCompile(`dsh_[0-9a-f]{12}|(session-)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|session-[0-9a-f]{1,8}…|launch-[0-9a-f]{2}\.lock|(pid"?:|process |-KILL |-CONT |last )\d+\b`)
+var ids = regexp.MustCompile(`dsh_[0-9a-f]{12}|(session-)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|session-[0-9a-f]{1,8}…|launch-[0-9a-f]{2}\.lock`)
 
 // normalCommand writes a file with everything replaced that differs from run to run: normal FROM TO.
 func normalCommand(ts *testscript.TestScript, _ bool, args []string) {
@@ -263,10 +265,7 @@ func holdCommand(ts *testscript.TestScript, _ bool, args []string) {
 	switch {
 	case len(args) == 1:
 	case args[1] == "stop":
-		ts.Check(cmd.Process.Signal(syscall.SIGSTOP))
-		var status syscall.WaitStatus
-		_, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil) // until it has stopped
-		ts.Check(err)
+		stop(ts, cmd.Process)
 	case args[1] == "kill":
 		end()
 	}
@@ -331,11 +330,28 @@ func awaitCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// freezeCommand stops the followed program where it is, and sets $pid to its process id.
+func freezeCommand(ts *testscript.TestScript, _ bool, _ []string) {
+	v, _ := followings.Load(ts.Getenv("WORK"))
+	p := v.(*following).cmd.Process
+	stop(ts, p)
+	ts.Setenv("pid", strconv.Itoa(p.Pid))
+}
+
+// stop stops a child and waits until it has stopped.
+func stop(ts *testscript.TestScript, p *os.Process) {
+	ts.Check(p.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(p.Pid, &status, syscall.WUNTRACED, nil)
+	ts.Check(err)
+}
+
 // interruptCommand interrupts the followed program, which has to end with code 0, and keeps what it printed: interrupt FILE.
 func interruptCommand(ts *testscript.TestScript, _ bool, args []string) {
 	v, _ := followings.Load(ts.Getenv("WORK"))
 	f := v.(*following)
 	ts.Check(f.cmd.Process.Signal(os.Interrupt))
+	ts.Check(f.cmd.Process.Signal(syscall.SIGCONT)) // in case it was stopped
 	ts.Check(f.cmd.Wait())
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(f.text.String()), 0o600))
 }

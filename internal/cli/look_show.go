@@ -228,7 +228,11 @@ func showPending(s *screen, p operator.Pending) {
 		s.paragraph("   ", "because "+p.Reason)
 	}
 	if p.Command != "" {
-		s.paragraph("   $ ", p.Command)
+		first, rest, more := strings.Cut(p.Command, "\n")
+		s.line("   $ %s", visible(first))
+		if more {
+			s.paragraph("     ", rest)
+		}
 	}
 	for _, q := range p.Questions {
 		s.paragraph("   ", q.Question)

@@ -90,6 +90,18 @@ func (h *Home) ClaimFile(id string) string { return h.ClaimsDir() + "/" + id + "
 // RegistryLock is the path of the lock that a change of any claim is made under.
 func (h *Home) RegistryLock() string { return h.ClaimsDir() + "/registry.lock" }
 
+// RequestsDir holds what calls with a requestId came to, and the locks beside them.
+func (h *Home) RequestsDir() string { return h.dir + "/requests" }
+
+// RequestFile is the path of the entry of a requestId, by its digest.
+func (h *Home) RequestFile(digest string) string { return h.RequestsDir() + "/" + digest + ".json" }
+
+// RequestLock is the path of the lock that a call with that requestId is made under: one of 256, since a lock file is
+// never removed.
+func (h *Home) RequestLock(digest string) string {
+	return h.RequestsDir() + "/" + digest[:min(2, len(digest))] + ".lock"
+}
+
 // LedgersDir holds a folder for each task that has a ledger.
 func (h *Home) LedgersDir() string { return h.dir + "/ledgers" }
 

@@ -21,7 +21,7 @@ func (d *doctor) examineHost(ctx context.Context) {
 		d.unreachable(err)
 		return
 	}
-	d.report.add(AreaHost, OK, "", "%s answers and speaks the wire of DSH %s; %d of its sessions are attached", d.report.Host, dsh.SpokenVersions, about.AttachedSessions)
+	d.report.add(AreaHost, OK, "", "%s answers and speaks the wire of DSH %s; attached: %s", d.report.Host, dsh.SpokenVersions, count(about.AttachedSessions, "session", ""))
 	sessions, err := d.host.Sessions(ctx)
 	if d.view.err = err; err != nil {
 		d.report.add(AreaHost, Bad, "", "session.list failed: %s", err)
@@ -30,7 +30,7 @@ func (d *doctor) examineHost(ctx context.Context) {
 		for _, s := range sessions {
 			d.view.sessions[s.ID] = s
 		}
-		d.report.add(AreaHost, OK, "", "session.list works: %d sessions", len(sessions))
+		d.report.add(AreaHost, OK, "", "session.list works: %s", count(len(sessions), "session", ""))
 	}
 	d.examineStream(ctx)
 	d.examineHistory(ctx, sessions)

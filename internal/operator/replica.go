@@ -30,7 +30,7 @@ type replica struct {
 func (o *Operator) replicate(list ...tasks.Task) (*replica, error) {
 	dir, err := os.MkdirTemp("", Program+"-look-")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for a copy of the task: %w", err)
+		return nil, fmt.Errorf("make a folder for a copy of the task: %w; TMPDIR says where", err)
 	}
 	r := &replica{dir: dir, recorded: map[string]int64{}}
 	if err := o.fill(r, list); err != nil {

@@ -9,6 +9,7 @@ import (
 // manyScenarios are about several things at once: tasks, calls, processes.
 var manyScenarios = []scenario{
 	{name: "two tasks at once", run: twoTasks},
+	{name: "one wait for several tasks", run: waitForSeveral},
 	{name: "many open waits", run: manyWaits},
 	{name: "a wait returns for what happened before it", run: waitMissesNothing},
 	{name: "two processes on one home", run: twoProcesses},
@@ -37,6 +38,52 @@ func twoTasks(e *env) {
 	if got := pick(b.tail(second, 0), "assistant/message", args{"text": e.text("the first task")}); len(got) > 0 {
 		e.t.Errorf("the tail of one task shows the other: %s", got)
 	}
+}
+
+// waitForSeveral is a supervisor that waits for three tasks with one call, and takes them as they come.
+func waitForSeveral(e *env) {
+	b := e.bridge()
+	var ids []string
+	cursors := map[string]int64{}
+	tasks := map[string]task{}
+	for range 3 {
+		t := e.delegate(b, e.endless(), nil)
+		e.running(b, t)
+		ids, tasks[t.id], cursors[t.id] = append(ids, t.id), t, t.cursor
+	}
+	quiet := b.call("dsh_wait", args{"taskIds": ids, "sinceCursors": cursors, "until": "attention", "timeoutSec": 1})
+	quiet.want(args{"timedOut": true, "reason": "timeout", "taskId": nil, "status": nil, "others.#": 3, "others.0.taskId": ids[0], "others.0.status": "running", "others.0.reason": nil})
+
+	waits := b.begin(e.t.Context(), "dsh_wait", args{"taskIds": ids, "sinceCursors": cursors, "until": "attention", "timeoutSec": 30})
+	b.followup(tasks[ids[1]], "steer", e.prompt(e.say("the second is done")))
+	a := waits.answer()
+	a.want(args{"taskId": ids[1], "reason": "terminal", "timedOut": false, "execution": "turn_completed", "finalMessage.text": e.text("the second is done"), "others.#": 2,
+		"others.0.taskId": ids[0], "others.0.status": "running", "others.1.taskId": ids[2]})
+
+	// Two that have something to tell: the first is told whole, the other by a line that says so.
+	for _, id := range []string{ids[0], ids[2]} {
+		cursors[id] = b.followup(tasks[id], "steer", e.prompt(e.say("done "+id)))
+		b.ended(tasks[id], cursors[id])
+	}
+	a = b.call("dsh_wait", args{"taskIds": []string{ids[0], ids[2]}, "sinceCursors": args{ids[0]: cursors[ids[0]], ids[2]: cursors[ids[2]]}, "until": "attention"})
+	a.want(args{"taskId": ids[0], "finalMessage.text": e.text("done " + ids[0]), "others.#": 1, "others.0.taskId": ids[2], "others.0.status": "turn_completed", "others.0.reason": "terminal"})
+
+	for field, arguments := range map[string]args{
+		"taskIds: taskId is given, too": {"taskId": ids[0], "taskIds": ids},
+		"taskIds: 0 tasks":              {"taskIds": []string{}},
+		"taskIds: it is given twice":    {"taskIds": []string{ids[0], ids[0]}},
+		"taskId: a task id":             {"taskIds": []string{"dsh_x"}},
+		"sinceCursor: it goes with":     {"taskIds": ids, "sinceCursor": 1},
+		"sinceCursors: it goes with":    {"taskId": ids[0], "sinceCursors": args{ids[0]: 1}},
+		"sinceCursors: it is none of":   {"taskIds": ids[:1], "sinceCursors": args{ids[1]: 1}},
+		"sinceCursor: cursors begin":    {"taskIds": ids[:1], "sinceCursors": args{ids[0]: -1}},
+	} {
+		if message := b.mustFail("invalid_argument", "dsh_wait", arguments).str("error.message"); !strings.HasPrefix(message, field) {
+			e.t.Errorf("%v: %s", arguments, message)
+		}
+	}
+	b.mustFail("task_not_found", "dsh_wait", args{"taskIds": []string{ids[0], "dsh_ffffffffffff"}})
+	b.mustFail("invalid_cursor", "dsh_wait", args{"taskIds": ids, "sinceCursors": args{ids[2]: 1_000_000}}).want(args{"error.details.taskId": ids[2]})
 }
 
 func manyWaits(e *env) {
