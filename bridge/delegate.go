@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"unicode/utf8"
 
@@ -30,8 +29,8 @@ type delegateArgs struct {
 
 // workspace is the claim of a task, as a caller sees it.
 type workspace struct {
-	Cwd  string      `json:"cwd"`
-	Mode claims.Mode `json:"mode"`
+	Cwd  string      `json:"cwd,omitempty"`
+	Mode claims.Mode `json:"mode,omitempty"`
 }
 
 // claimSemantics goes along with every claim, so that nobody takes the claim for a sandbox.
@@ -149,21 +148,9 @@ func (b *Bridge) claimRequest(ctx context.Context, fresh tasks.Task, args delega
 		return fresh, false, nil, err
 	}
 	request := tasks.NewRequest(args.RequestID, data)
-	unlock, err := b.requests.lock(ctx, args.RequestID)
+	release, err = b.launchLock(ctx, args.RequestID)
 	if err != nil {
 		return fresh, false, nil, err
-	}
-	// One of 256 files, since a lock file is never removed.
-	launching := b.opts.Home.Lock(filepath.Join(b.opts.Home.TasksDir(), "launch-"+request.ID[:2]+".lock"))
-	if err := launching.Acquire(ctx, b.opts.LockTimeout); err != nil {
-		unlock()
-		return fresh, false, nil, err
-	}
-	release = func() {
-		if err := launching.Release(); err != nil {
-			b.log.Error("release a lock", "path", launching.Path(), "err", err)
-		}
-		unlock()
 	}
 	task, known, err = b.earlier(fresh, args.RequestID, request)
 	if err != nil {
@@ -171,6 +158,26 @@ func (b *Bridge) claimRequest(ctx context.Context, fresh tasks.Task, args delega
 		return fresh, false, nil, err
 	}
 	return task, known, release, nil
+}
+
+// launchLock makes sure that one call at a time, of all processes, works on what the key names.
+func (b *Bridge) launchLock(ctx context.Context, key string) (release func(), err error) {
+	unlock, err := b.requests.lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	// One of 256 files, since a lock file is never removed.
+	launching := b.opts.Home.Lock(b.opts.Home.LaunchLock(tasks.NewRequest(key, nil).ID))
+	if err := launching.Acquire(ctx, b.opts.LockTimeout); err != nil {
+		unlock()
+		return nil, err
+	}
+	return func() {
+		if err := launching.Release(); err != nil {
+			b.log.Error("release a lock", "path", launching.Path(), "err", err)
+		}
+		unlock()
+	}, nil
 }
 
 // earlier returns the task that a call with this requestId made before, or the fresh one with the request noted in it.

@@ -53,6 +53,7 @@ var (
 	argRev     = mcp.WithString("expectedRevision", mcp.Description("Refuse with stale_view unless the task still has this revision (dsh_status)."))
 	argWait    = mcp.WithInteger("waitSeconds", mcp.Min(0), mcp.Max(maxWaitSeconds), mcp.DefaultNumber(0), mcp.Description("Also wait so long for the end of the turn or a pending request."))
 	argRequest = mcp.WithString("requestId", mcp.Required(), mcp.Description("The pending request, as dsh_status or dsh_wait shows it."))
+	argOnce    = mcp.WithString("requestId", mcp.MaxLength(maxID), mcp.Description("Makes your own retry safe: the same id and arguments get the first outcome."))
 	argReqID   = mcp.WithString("requestId", mcp.MaxLength(maxID), mcp.Description("Makes your own retry safe: the same id and arguments get the first outcome, never a second prompt."))
 )
 
@@ -101,8 +102,18 @@ func (b *Bridge) tools() []tool {
 		{define("dsh_cancel", "Stop a delegated task: abort its running turn (queued messages and background jobs stay), or remove its queued messages one by one.",
 			argTaskID,
 			mcp.WithString("scope", mcp.Enum(scopeTurn, scopeQueue), mcp.DefaultString(scopeTurn)),
-			argSince, argRev,
+			argSince, argRev, argOnce,
 			hints("Cancel a task's turn or queue", false, true, true)), b.cancel},
+		{define("dsh_sessions", "List the DSH host's sessions, latest first, also those that a person began in the web UI, and which of them are tasks.",
+			mcp.WithString("cwd", mcp.Description("Only those in this directory or below it.")),
+			mcp.WithString("query", mcp.Description("Only those with this text in title or directory.")),
+			mcp.WithInteger("limit", mcp.Min(1), mcp.Max(maxSessions), mcp.DefaultNumber(defaultSessions)),
+			hints("List the host's sessions", true, false, true)), b.sessions},
+		{define("dsh_attach", "Make an existing session of the DSH host a task, with a claim on its directory: to supervise, continue or stop what was begun in the web UI.",
+			mcp.WithString("sessionId", mcp.Required(), mcp.Description("A root session, as dsh_sessions lists it.")),
+			mcp.WithString("workspaceMode", mcp.Enum("exclusive-write", "read-only"), mcp.DefaultString("exclusive-write")),
+			argOnce,
+			hints("Attach a session", false, false, true)), b.attach},
 		{define("dsh_list", "List the tasks delegated to DeepSeek agents, latest first, with status and workspace.",
 			mcp.WithString("state", mcp.Enum(stateActive, stateAll), mcp.DefaultString(stateActive)),
 			mcp.WithInteger("limit", mcp.Min(1), mcp.Max(maxList), mcp.DefaultNumber(defaultList)),
@@ -125,7 +136,7 @@ func (b *Bridge) tools() []tool {
 			argSince, argRev,
 			hints("Decide a task's approval", false, true, false))), b.resolveApproval},
 		{define("dsh_release_workspace", "End a task's claim on its directory once its work is accepted. The session stays; it is neither closed nor cancelled, but follow-ups are refused from then on.",
-			argTaskID, hints("Release a task's workspace", false, false, true)), b.release},
+			argTaskID, argOnce, hints("Release a task's workspace", false, false, true)), b.release},
 	}
 }
 

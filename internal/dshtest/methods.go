@@ -13,6 +13,8 @@ var methods = map[string]func(*Host, request) (any, *failure){
 	"agentPreset.list":     presetList,
 	"credentials.describe": credentials,
 	"workspace.list":       workspaces,
+	"llm.providers":        providers,
+	"llm.models":           catalog,
 	"session.list":         list,
 	"session.create":       create,
 	"session.models":       models,
@@ -50,6 +52,17 @@ func credentials(_ *Host, req request) (any, *failure) {
 		views[strings.Trim(string(raw), `"`)] = object{"configured": false, "writable": true}
 	}
 	return object{"credentials": views}, nil
+}
+
+func providers(*Host, request) (any, *failure) {
+	view := func(id string, active bool) object {
+		return object{"provider": id, "displayName": id, "settingsNs": "llm-" + id, "settingsPath": []any{}, "active": active, "declared": false}
+	}
+	return object{"providers": []any{view(provider, true), view("another", false)}}, nil
+}
+
+func catalog(*Host, request) (any, *failure) {
+	return object{"groups": []any{object{"id": provider, "name": provider, "models": []any{object{"id": model, "name": model}}}}, "failures": []any{}}, nil
 }
 
 func workspaces(*Host, request) (any, *failure) {

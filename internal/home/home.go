@@ -81,6 +81,12 @@ func (h *Home) TasksDir() string { return h.dir + "/tasks" }
 // TaskFile is the path of a task's mapping.
 func (h *Home) TaskFile(id string) string { return h.TasksDir() + "/" + id + ".json" }
 
+// LaunchLock is the path of the lock that a task is made under, by the digest of what identifies the making: one of 256,
+// since a lock file is never removed.
+func (h *Home) LaunchLock(digest string) string {
+	return h.TasksDir() + "/launch-" + digest[:min(2, len(digest))] + ".lock"
+}
+
 // ClaimsDir holds the claim files and [Home.RegistryLock].
 func (h *Home) ClaimsDir() string { return h.dir + "/claims" }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,13 +131,21 @@ func TestFeedTellsWhoSpoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer feed.Close()
-	more := func() []string {
+	more := func() (turn []string) {
 		t.Helper()
-		tail, err := feed.More(bounded(t), 0)
+		ctx, stop := context.WithCancel(bounded(t))
+		defer stop()
+		err := feed.Follow(ctx, func(tail Tail) error {
+			turn = append(turn, words(tail.Events)...)
+			if slices.Contains(turn, "turn/end") {
+				stop()
+			}
+			return nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return words(tail.Events)
+		return turn
 	}
 	turn := func(who string) []string {
 		return []string{"turn/start", "user/message " + who, "assistant/message", "turn/end"}
@@ -145,9 +154,6 @@ func TestFeedTellsWhoSpoke(t *testing.T) {
 		t.Error(diff)
 	}
 	if err := r.dsh.Prompt(bounded(t), dsh.PromptRequest{RPCID: "by-hand", SessionID: m.SessionID, Mode: dsh.ModeQueue, Text: dshtest.Script(labmodel.Step{Say: "hi"})}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.host.WaitIdle(bounded(t), m.SessionID); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(turn("person"), more()); diff != "" {

@@ -79,7 +79,7 @@ func (e *env) checkCanary() {
 }
 
 // known are the files that may be in the bridge's folder; any other is a temporary one that was left behind.
-var known = regexp.MustCompile(`^(tasks/dsh_[0-9a-f]{12}\.json|tasks/launch-[0-9a-f]{2}\.lock|claims/dsh_[0-9a-f]{12}\.json|claims/registry\.lock|ledgers/dsh_[0-9a-f]{12}/(events\.jsonl|checkpoint\.json|events\.lock))$`)
+var known = regexp.MustCompile(`^(tasks/dsh_[0-9a-f]{12}\.json|tasks/launch-[0-9a-f]{2}\.lock|requests/[0-9a-f]{64}\.json|requests/[0-9a-f]{2}\.lock|claims/dsh_[0-9a-f]{12}\.json|claims/registry\.lock|ledgers/dsh_[0-9a-f]{12}/(events\.jsonl|checkpoint\.json|events\.lock))$`)
 
 // checkHome looks for temporary files, for locks that are held, and at who may read the folder. No process runs.
 func (e *env) checkHome() {
