@@ -12,6 +12,7 @@ import (
 
 	"dsh-agentlink/claims"
 	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/internal/requests"
 	"dsh-agentlink/internal/tasks"
 	"dsh-agentlink/ledger"
 	"dsh-agentlink/mux"
@@ -182,7 +183,7 @@ func (b *Bridge) launchLock(ctx context.Context, key string) (release func(), er
 
 // earlier returns the task that a call with this requestId made before, or the fresh one with the request noted in it.
 func (b *Bridge) earlier(fresh tasks.Task, requestID string, request tasks.Request) (tasks.Task, bool, error) {
-	before, found, err := b.tasks.FindRequest(requestID)
+	before, found, err := b.tasks.FindRequest(requestID, b.now().Add(-requests.Lifetime))
 	if err != nil {
 		return fresh, false, err
 	}

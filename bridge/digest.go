@@ -37,7 +37,7 @@ func worthShowing(r *ledger.Record) bool {
 		return false
 	case ledger.TypeQueue, ledger.TypeApprovalResolved:
 		return false // dsh_status has the queue; the decision is an event of the session
-	case ledger.TypePromptIssued:
+	case ledger.TypePromptIssued, ledger.TypeWriteIssued:
 		return r.Coordination.Outcome == ledger.PromptUnknown || r.Coordination.Outcome == ledger.PromptRefused
 	}
 	return true

@@ -45,6 +45,7 @@ const (
 	CodeBadResponse             Code = "bad_response"
 	CodeConfirmationDeclined    Code = "confirmation_declined"
 	CodeConfirmationUnavailable Code = "confirmation_unavailable"
+	CodeDiskFault               Code = "disk_fault"
 	CodeInternal                Code = "internal"
 )
 

@@ -40,7 +40,9 @@ func fromDisk(err error, hostURL string) *Error {
 			Hint: "When no such bridge runs any more, a person moves it aside: " + command(homeOf(folder.Path), hostURL, "locks recover")}
 	}
 	e := &Error{Code: CodeInternal, Message: err.Error()}
-	if _, fault := errors.AsType[*fs.PathError](err); fault {
+	if fault, ok := errors.AsType[*fs.PathError](err); ok {
+		e.Code = CodeDiskFault
+		e.with("path", fault.Path)
 		e.Hint = "Nothing was acknowledged that is not on the disk. Make room or mend the permissions of that path, then call again."
 	} else if errors.Is(err, tasks.ErrNewerFormat) {
 		e.Hint = newerHint

@@ -195,7 +195,7 @@ func (b *Bridge) needClaim(taskID string) error {
 	}
 	if !held {
 		return &Error{Code: CodeWorkspaceClaimMissing, Message: "the task no longer holds its workspace, so another may work there",
-			Hint: "Delegate a new task for more work. dsh_status, dsh_tail and dsh_cancel still work for this one."}
+			Hint: "dsh_attach with its sessionId (dsh_status) claims the directory again, if nobody else holds it. dsh_status, dsh_tail and dsh_cancel work without."}
 	}
 	return nil
 }

@@ -165,10 +165,12 @@ func (s *State) admit(r *Record, from int64, seen Mark) (bool, error) {
 			return false, &NotContiguousError{SessionID: r.SourceSessionID, From: from, Watermark: watermark}
 		}
 		if c.Event == "user/message" && c.RequestID != "" {
-			_, c.Bridge = s.Prompts[c.RequestID]
+			_, prompted := s.Prompts[c.RequestID]
+			_, issued := s.IssuedPrompt(c.RequestID)
+			c.Bridge = prompted || issued
 		}
 		return true, nil
-	case TypePromptIssued:
+	case TypePromptIssued, TypeWriteIssued:
 		issued, known := s.IssuedPrompt(c.RequestID)
 		if c.Outcome == PromptSending && c.Fingerprint != "" && known && issued.Outcome != PromptRefused {
 			return false, &IssuedError{Issued: issued}

@@ -44,6 +44,9 @@ func (s *State) apply(r *Record) {
 		s.session(r.SourceSessionID, r.ParentSessionID, r.Origin).Jobs = nonNil(c.Jobs)
 	case TypePromptIssued:
 		s.applyPrompt(r)
+	case TypeWriteIssued:
+		s.issued(c.RequestID, c.Fingerprint, c.Outcome, r.Cursor)
+		s.issuedGoal(c.RequestID, c.Goal)
 	case TypeTurnInterrupted:
 		s.applyInterrupted(r)
 	case TypeRewind:
@@ -52,7 +55,7 @@ func (s *State) apply(r *Record) {
 		session := s.session(r.SourceSessionID, r.ParentSessionID, r.Origin)
 		session.Watermark = max(session.Watermark, c.To)
 		session.LastEvent, session.LastTime, session.LastReason = "", 0, "" // what stood there is not known
-		session.Inbox = nil                                                 // what became of it lies in the gap
+		session.Inbox, session.Goal = nil, nil                              // what became of them lies in the gap
 		if r.SourceSessionID == s.Root {
 			for _, p := range s.Prompts {
 				p.Taken = p.Taken || p.Outcome == PromptAccepted
@@ -102,6 +105,10 @@ func (s *State) applyEvent(r *Record) {
 			s.consume(c.RequestID)
 			s.issued(c.RequestID, "", PromptAccepted, r.Cursor)
 		}
+		session.goalMoves(r)
+	case "goal/change":
+		session.goalMoves(r)
+		s.goalShows(r)
 	case "agent/inbox/spliced":
 		s.splice(session, c)
 	case "subagent/descriptor":

@@ -41,6 +41,9 @@ const (
 	TypeRespondNotPending Type = "respond/not-pending"
 	// TypePromptIssued follows a prompt of this home; Outcome is one of the Prompt… outcomes.
 	TypePromptIssued Type = "bridge/prompt-issued"
+	// TypeWriteIssued follows any other write of this home whose caller may repeat it: a message to a subagent, or a
+	// change of the goal (Goal is set). Outcome is one of the Prompt… outcomes.
+	TypeWriteIssued Type = "bridge/write-issued"
 	// TypeTurnInterrupted notes that a turn, or a prompt that waited for one, came to its end without a turn/end in the
 	// history: with the host (Reason is empty), or cancelled before the model had said anything (Reason is aborted).
 	TypeTurnInterrupted Type = "bridge/turn-interrupted"
@@ -101,6 +104,7 @@ type Coordination struct {
 	Fingerprint string       `json:"fingerprint,omitempty"`
 	Mode        string       `json:"mode,omitempty"` // of a prompt (queue, steer) or a subagent (one-shot, continuable)
 	Inbox       *InboxChange `json:"inbox,omitempty"`
+	Goal        *GoalChange  `json:"goal,omitempty"` // of goal/change, of a message that begins a round, of a write
 	Queue       []QueueItem  `json:"queue,omitempty"`
 	Jobs        []JobState   `json:"jobs,omitempty"`
 	From        int64        `json:"from,omitempty"`    // first seq of a gap or a rewind; for a request, the next seq of its session when it came
@@ -121,6 +125,17 @@ type InboxChange struct {
 type InboxItem struct {
 	ID        string `json:"id"`
 	RequestID string `json:"requestId,omitempty"`
+}
+
+// GoalChange is what a record tells of a session's goal.
+type GoalChange struct {
+	ID string `json:"id,omitempty"`
+	// Revision is that after the change; of a TypeWriteIssued record, the one that the change is to follow.
+	Revision  int64  `json:"revision,omitempty"`
+	Operation string `json:"operation,omitempty"` // create, edit, pause, resume, complete, block, clear; round for the beginning of one
+	Phase     string `json:"phase,omitempty"`     // active, paused, blocked, complete; empty once cleared
+	Rounds    int    `json:"rounds,omitempty"`    // how many were begun
+	MaxRounds int    `json:"maxRounds,omitempty"`
 }
 
 // QueueItem is one message in a queue snapshot.
@@ -189,6 +204,11 @@ func (r *Record) check() error {
 			see("coordination.inbox.inserted.requestId", item.RequestID)
 		}
 	}
+	if g := c.Goal; g != nil {
+		see("coordination.goal.id", g.ID)
+		see("coordination.goal.operation", g.Operation)
+		see("coordination.goal.phase", g.Phase)
+	}
 	for _, id := range c.Lost {
 		see("coordination.lost", id)
 	}
@@ -202,6 +222,10 @@ func (r *Record) check() error {
 		see("coordination.session.lastEvent", s.LastEvent)
 		see("coordination.session.lastReason", s.LastReason)
 		see("coordination.session.turn.reason", s.Turn.Reason)
+		if s.Goal != nil {
+			see("coordination.session.goal.id", s.Goal.ID)
+			see("coordination.session.goal.phase", s.Goal.Phase)
+		}
 		for target, items := range s.Inbox {
 			see("coordination.session.inbox", target)
 			for _, item := range items {

@@ -95,6 +95,11 @@ func (s *State) rewind(r *Record) {
 	if before.Turn.Number == after.Turn.Number && after.Turn.Ended {
 		after.Turn.EndCursor = before.Turn.EndCursor
 	}
+	if b, a := before.Goal, after.Goal; b != nil && a != nil && b.ID == a.ID && b.Revision == a.Revision {
+		same := *a
+		same.Cursor = b.Cursor
+		after.Goal = &same
+	}
 	if before.Turn.Number > after.Turn.Number {
 		after.Turn = before.Turn
 		after.Turn.Ended, after.Turn.EndedAt, after.Turn.EndSeq = true, r.ObservedAt, 0

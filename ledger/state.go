@@ -93,6 +93,8 @@ type Session struct {
 	Final int64 `json:"final"`
 	// Candidate is that message while the turn runs, -1 for none.
 	Candidate int64 `json:"candidate"`
+	// Goal is the session's goal; nil when it never had one, or its ledger is older than goals in ledgers.
+	Goal *Goal `json:"goal,omitempty"`
 	// Inbox is what waits in the session according to its history, by target.
 	Inbox map[string][]InboxItem `json:"inbox,omitempty"`
 	// Queue and Jobs are the last snapshots seen by anybody of this home; nil before the first.
@@ -114,6 +116,31 @@ type Turn struct {
 
 // Open reports whether the turn runs, as far as the records tell.
 func (t Turn) Open() bool { return t.Number > 0 && !t.Ended }
+
+// Goal is what a session works on by itself, one turn (a round) after the other.
+type Goal struct {
+	ID       string `json:"id"`
+	Revision int64  `json:"revision"`
+	Phase    string `json:"phase,omitempty"` // a Goal… constant; empty once the goal was cleared
+	// Rounds is how many rounds were begun of at most MaxRounds.
+	Rounds    int `json:"rounds,omitempty"`
+	MaxRounds int `json:"maxRounds,omitempty"`
+	// Seq and Cursor are those of the last change (Seq is -1 where it lies in a gap), ChangedAt its time by the host's clock in milliseconds since the epoch.
+	Seq       int64 `json:"seq"`
+	Cursor    int64 `json:"cursor"`
+	ChangedAt int64 `json:"changedAt,omitempty"`
+}
+
+// Phases of a goal. A word of a newer host is recorded as other.
+const (
+	GoalActive   = "active" // the host begins the next round by itself
+	GoalPaused   = "paused"
+	GoalBlocked  = "blocked"
+	GoalComplete = "complete"
+)
+
+// GoalRound is the Operation of a message that begins a round.
+const GoalRound = "round"
 
 // Pending is a request that waits for an answer.
 type Pending struct {
@@ -138,12 +165,14 @@ type Prompt struct {
 	Taken bool `json:"taken,omitempty"`
 }
 
-// Issued is a prompt whose caller may repeat it: the same fingerprint gets the first outcome.
+// Issued is a prompt, or another write, whose caller may repeat it: the same fingerprint gets the first outcome.
 type Issued struct {
 	RequestID   string `json:"requestId"`
 	Fingerprint string `json:"fingerprint"`
 	Outcome     string `json:"outcome"` // a Prompt… outcome
 	Cursor      int64  `json:"cursor"`  // of the record that told the outcome
+	// Goal is the change that a write was to make, nil for a message.
+	Goal *GoalChange `json:"goal,omitempty"`
 }
 
 // Closed is a request that was pending once.
@@ -210,6 +239,14 @@ func (s *State) RootTurn() Turn {
 		return root.Turn
 	}
 	return Turn{}
+}
+
+// RootGoal is the goal of the task's own session; nil when there is none, or it was cleared.
+func (s *State) RootGoal() *Goal {
+	if root := s.Sessions[s.Root]; root != nil && root.Goal != nil && root.Goal.Phase != "" {
+		return root.Goal
+	}
+	return nil
 }
 
 // Watermark is the seq up to which a session's events are recorded, -1 for none.

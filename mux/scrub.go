@@ -52,6 +52,9 @@ func scrub(ev dsh.Event, from int64, s source) ledger.Entry {
 	case "user/message":
 		m := dsh.UserMessageOf(ev)
 		c.SourceKind, c.RequestID = vocabulary(m.SourceKind, "user", "plugin", "goal"), id(m.RPCID)
+		if goal := id(m.Goal.ID); goal != "" && m.Round > 0 {
+			c.Goal = &ledger.GoalChange{ID: goal, Revision: m.Goal.Revision, Operation: ledger.GoalRound, Rounds: m.Round}
+		}
 	case "agent/inbox/spliced":
 		in := dsh.InboxOf(ev)
 		c.Inbox = &ledger.InboxChange{Target: vocabulary(in.Target, "next-turn", "next-step"), Start: in.Start, Removed: in.Removed}
@@ -66,10 +69,25 @@ func scrub(ev dsh.Event, from int64, s source) ledger.Entry {
 	case "approval/decided":
 		r := dsh.ApprovalDecidedOf(ev)
 		c.ApprovalID, c.Outcome = id(r.ApprovalID), outcome(r.Outcome)
+	case dsh.EventGoal:
+		c.Goal = goalChange(dsh.GoalChangeOf(ev))
 	case "subagent/descriptor":
 		c.Mode = vocabulary(dsh.SubagentDescriptorOf(ev).Mode, "one-shot", "continuable")
 	}
 	return entry
+}
+
+// goalChange keeps of a change of a goal what coordination needs; nil when the goal has no id that a record can name.
+// The objective and the words of a reason stay behind.
+func goalChange(change dsh.GoalChange) *ledger.GoalChange {
+	g := change.Goal
+	if id(g.Ref.ID) == "" {
+		return nil
+	}
+	return &ledger.GoalChange{ID: g.Ref.ID, Revision: g.Ref.Revision,
+		Operation: vocabulary(change.Operation, "create", "edit", "pause", "resume", "complete", "block", "clear"),
+		Phase:     vocabulary(g.Phase, dsh.GoalActive, dsh.GoalPaused, dsh.GoalBlocked, dsh.GoalComplete),
+		Rounds:    g.Rounds, MaxRounds: g.MaxRounds}
 }
 
 // endReason is how a turn ended, as it is recorded.

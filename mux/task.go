@@ -147,7 +147,7 @@ func (t *Task) connected(epoch int) {
 // more.
 func brought(e ledger.Entry) bool {
 	switch e.Type {
-	case ledger.TypePromptIssued, ledger.TypeRespondAccepted, ledger.TypeRespondNotPending:
+	case ledger.TypePromptIssued, ledger.TypeWriteIssued, ledger.TypeRespondAccepted, ledger.TypeRespondNotPending:
 		return false
 	}
 	return true

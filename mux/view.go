@@ -28,6 +28,8 @@ type Snapshot struct {
 	Turn         ledger.Turn
 	// Final is the seq of the root's last message with text in its ended turn; -1 for none.
 	Final int64
+	// Goal is that of the root; nil when there is none.
+	Goal *ledger.Goal
 	// Requests are the pending ones, oldest first.
 	Requests []Request
 	// Queue and Jobs are those of the root; a nil Queue means that no snapshot has come on this connection or before.
@@ -76,6 +78,10 @@ func (t *Task) Snapshot() (Snapshot, error) {
 func (snap *Snapshot) record(state *ledger.State) {
 	snap.Execution, snap.Turn = state.Execution(), state.RootTurn()
 	snap.Cursor = state.Cursor
+	if g := state.RootGoal(); g != nil {
+		goal := *g
+		snap.Goal = &goal
+	}
 	if state.UpdatedAt > 0 {
 		snap.UpdatedAt = time.UnixMilli(state.UpdatedAt)
 	}

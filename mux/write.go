@@ -34,22 +34,62 @@ func (t *Task) Prompt(ctx context.Context, req dsh.PromptRequest, fingerprint st
 		return err
 	}
 	err := t.m.opts.Host.Prompt(ctx, req)
-	result := ledger.PromptAccepted
-	switch dsh.KindOf(err) {
-	case 0:
-		if err != nil {
-			result = ledger.PromptUnknown
-		}
-	case dsh.NotSent, dsh.Refused, dsh.Incompatible:
-		result = ledger.PromptRefused
-	default:
-		result = ledger.PromptUnknown
-	}
-	t.recordOutcome(ctx, issued(result))
+	t.recordOutcome(ctx, issued(outcomeOf(err)))
 	return err
 }
 
-// recordOutcome records what became of a prompt. The caller may be gone; what it did has to be on record all the same.
+// Write is another write that its caller may repeat, see [Task.Issue].
+type Write struct {
+	RequestID   string // of the write, as its repetition finds it
+	Fingerprint string // the digest of the caller's arguments
+	SessionID   string // the session that it goes to, the root or one below it
+	// Goal is the change of the root's goal that the write makes, with the revision that it is to follow; nil for a
+	// message to a subagent, whose rpcId is the RequestID.
+	Goal *ledger.GoalChange
+}
+
+// Issue makes a write, once: it is recorded before and after, so that a repetition can find out from the history what
+// became of it. The error is the call's (see [dsh.Kind]), a *[ledger.IssuedError] when it was made before, or the disk's
+// when nothing was sent.
+func (t *Task) Issue(ctx context.Context, w Write, call func() error) error {
+	t.mu.Lock()
+	s := source{id: w.SessionID, origin: ledger.OriginRoot}
+	if known := t.sessions[w.SessionID]; known != nil {
+		s = *known
+	}
+	t.mu.Unlock()
+	issued := func(outcome string) []ledger.Entry {
+		return []ledger.Entry{record(ledger.TypeWriteIssued, s, ledger.Coordination{RequestID: w.RequestID, Outcome: outcome, Fingerprint: w.Fingerprint, Goal: w.Goal})}
+	}
+	if err := t.resend(ctx); err != nil {
+		return err
+	}
+	if _, err := t.ledger.Append(ctx, issued(ledger.PromptSending)); err != nil {
+		return err
+	}
+	if err := t.ledger.Sync(); err != nil {
+		t.recordOutcome(ctx, issued(ledger.PromptRefused)) // it does not leave
+		return err
+	}
+	err := call()
+	t.recordOutcome(ctx, issued(outcomeOf(err)))
+	return err
+}
+
+// outcomeOf is what is known of a write after its call.
+func outcomeOf(err error) string {
+	switch dsh.KindOf(err) {
+	case 0:
+		if err == nil {
+			return ledger.PromptAccepted
+		}
+	case dsh.NotSent, dsh.Refused, dsh.Incompatible:
+		return ledger.PromptRefused
+	}
+	return ledger.PromptUnknown
+}
+
+// recordOutcome records what became of a write. The caller may be gone; what it did has to be on record all the same.
 func (t *Task) recordOutcome(ctx context.Context, outcome []ledger.Entry) {
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,7 +72,8 @@ func installCallers(ctx context.Context) (string, error) {
 		return "", err
 	}
 	fmt.Fprintln(os.Stderr, "installing the callers into", dir)
-	cmd := exec.CommandContext(ctx, npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
+	cmd := exec.CommandContext(ctx, npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error",
+		"--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000") // npm's own patience is minutes
 	cmd.Dir = dir
 	cmd.WaitDelay = 10 * time.Second
 	var said bytes.Buffer
@@ -89,17 +91,24 @@ func installCallers(ctx context.Context) (string, error) {
 // unreachable finds in npm's words that a package cannot be had here, which is no fault of the project.
 var unreachable = regexp.MustCompile(`\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ETARGET|E40[34]|E50[0234])\b`)
 
+// callersOnce installs the callers for all tests of a run.
+var callersOnce = sync.OnceValues(func() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), installLimit)
+	defer cancel()
+	return installCallers(ctx)
+})
+
 // install makes sure of the callers and of a host, or skips the test loudly.
 func install(t *testing.T) (modules string, host *livehost.Installation) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), installLimit)
-	defer cancel()
-	modules, err := installCallers(ctx)
+	modules, err := callersOnce()
 	skip(t, err)
 	dir, err := livehost.CacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), installLimit)
+	defer cancel()
 	host, err = livehost.Install(ctx, dir, os.Stderr)
 	skip(t, err)
 	return modules, host

@@ -113,13 +113,16 @@ type UserMessage struct {
 	RPCID      string // the call that brought it; empty for what no prompt of this wire brought
 	Plugin     string // SourcePlugin: the name of the plugin
 	Summary    string // one line by the plugin of what happened, when it gives one
+	// Goal and Round tell which round of which goal a message begins; Round is 0 for any other.
+	Goal  GoalRef
+	Round int
 }
 
 // UserMessageOf reads user/message.
 func UserMessageOf(e Event) UserMessage {
 	b := body(e)
 	source := b.Get("source")
-	return UserMessage{
+	m := UserMessage{
 		ID:         idIn(b.Get("id")),
 		Text:       textBlocks(b.Get("content")),
 		SourceKind: stringIn(source.Get("kind")),
@@ -127,6 +130,11 @@ func UserMessageOf(e Event) UserMessage {
 		Plugin:     stringIn(source.Get("plugin")),
 		Summary:    stringIn(source.Get("summary")),
 	}
+	if m.SourceKind == SourceGoal {
+		m.Goal = GoalRef{ID: idIn(source.Get("goalId")), Revision: int64(intIn(source.Get("revision")))}
+		m.Round = intIn(source.Get("round"))
+	}
+	return m
 }
 
 // ToolCallOf reads tool/call.

@@ -50,7 +50,9 @@ type NewTask struct {
 	Provider string `json:"provider,omitempty"`
 	Model    string `json:"model,omitempty"`
 	Preset   string `json:"preset,omitempty"`
-	// Routable says whether the host can reach the model, with credentials and all; absent when it does not tell.
+	// Configured says whether the provider is configured, credentials included; absent when the host does not tell.
+	Configured *bool `json:"configured,omitempty"`
+	// Routable says whether the host can reach the model now; absent when no session of it tells.
 	Routable *bool `json:"routable,omitempty"`
 }
 

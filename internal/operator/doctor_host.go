@@ -111,16 +111,41 @@ func (d *doctor) examineNewTask(ctx context.Context, about dsh.Description, sess
 	if about.Model == "" {
 		return
 	}
-	route := fmt.Sprintf("model %s of provider %s", about.Model, about.Provider)
-	task.Routable = d.routable(ctx, about, sessions)
+	task.Configured, task.Routable = d.configured(ctx, about.Provider), d.routable(ctx, about, sessions)
+	d.examineRoute(task)
+}
+
+// examineRoute judges whether the host could run a task on its default model.
+func (d *doctor) examineRoute(task *NewTask) {
+	const mend = "set them in the DSH web UI"
+	route := fmt.Sprintf("model %s of provider %s", task.Model, task.Provider)
+	is := func(known *bool, value bool) bool { return known != nil && *known == value }
 	switch {
-	case task.Routable == nil:
-		d.report.add(AreaNewTask, Note, "", "%s; whether its credentials are configured the host tells only for a session that runs on it, and none is attached", route)
-	case *task.Routable:
+	case is(task.Configured, false):
+		d.report.add(AreaNewTask, Bad, "", "%s, whose provider is not configured or lacks its credentials; %s", route, mend)
+	case is(task.Routable, false):
+		d.report.add(AreaNewTask, Bad, "", "%s, which the host cannot reach: its provider or its credentials are not right; %s", route, mend)
+	case is(task.Routable, true):
 		d.report.add(AreaNewTask, OK, "", "%s, which the host can reach: its credentials are configured", route)
+	case is(task.Configured, true):
+		d.report.add(AreaNewTask, OK, "", "%s, whose provider is configured, credentials included", route)
 	default:
-		d.report.add(AreaNewTask, Bad, "", "%s, which the host cannot reach: its credentials are not configured, or its provider is not; set them in the DSH web UI", route)
+		d.report.add(AreaNewTask, Note, "", "%s; whether its credentials are configured the host does not tell", route)
 	}
+}
+
+// configured looks the provider up among those that requests can be sent to; not every host lists them.
+func (d *doctor) configured(ctx context.Context, id string) *bool {
+	providers, err := d.host.Providers(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, p := range providers {
+		if p.ID == id {
+			return &p.Active
+		}
+	}
+	return nil
 }
 
 // routableTries bounds the search for a session that runs on the default model.

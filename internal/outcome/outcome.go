@@ -20,6 +20,7 @@ type Ref struct {
 
 // Turn is what the events of one turn tell.
 type Turn struct {
+	Session  string
 	Number   int
 	Start    int64 // seq of turn/start, -1 when the events have none
 	End      int64 // seq of turn/end, -1 when the events have none
@@ -116,7 +117,7 @@ type Warning struct {
 
 // Of folds the events of one turn, given in ascending seq, of one session.
 func Of(session string, events []dsh.Event) Turn {
-	f := fold{session: session, turn: Turn{Start: -1, End: -1}, calls: map[string]*call{}, jobs: map[string]*call{}, asked: map[string]string{}}
+	f := fold{session: session, turn: Turn{Session: session, Start: -1, End: -1}, calls: map[string]*call{}, jobs: map[string]*call{}, asked: map[string]string{}}
 	for _, ev := range events {
 		f.event(ev)
 	}

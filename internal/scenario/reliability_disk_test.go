@@ -18,7 +18,7 @@ var diskScenarios = []scenario{
 // diskFault checks that a failure tells of a fault of the disk, names the path, and leads out.
 func (a answer) diskFault(path, why string) answer {
 	a.t.Helper()
-	a.failed("internal")
+	a.failed("disk_fault")
 	if message := a.str("error.message"); !strings.Contains(message, path) || !strings.Contains(message, why) {
 		a.t.Errorf("%s: the failure does not name %s and say %q: %s", a.tool, path, why, a.text)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"dsh-agentlink/internal/home"
 )
@@ -116,16 +117,17 @@ func (s *Store) List() ([]Task, []*FileError, error) {
 	return good, bad, nil
 }
 
-// FindRequest returns the oldest task that was made by the call with that request id. Files that cannot be used are
-// passed over. It does not keep two calls with one id from running side by side: that is for the caller to do.
-func (s *Store) FindRequest(requestID string) (Task, bool, error) {
+// FindRequest returns the oldest task that was made since that moment by the call with that request id. Files that cannot
+// be used are passed over. It does not keep two calls with one id from running side by side: that is for the caller to
+// do.
+func (s *Store) FindRequest(requestID string, since time.Time) (Task, bool, error) {
 	all, _, err := s.List()
 	if err != nil {
 		return Task{}, false, err
 	}
 	id := digest([]byte(requestID))
 	for _, t := range all {
-		if t.Request != nil && t.Request.ID == id {
+		if t.Request != nil && t.Request.ID == id && !t.CreatedAt.Before(since) {
 			return t, true, nil
 		}
 	}

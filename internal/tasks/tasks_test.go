@@ -272,7 +272,7 @@ func TestAFileThatCannotBeUsedConcernsItsTaskAlone(t *testing.T) {
 	if diff := cmp.Diff(want, ids); diff != "" {
 		t.Error(diff)
 	}
-	if got, found, err := s.FindRequest("a caller's id"); err != nil || !found || got.TaskID != old.TaskID {
+	if got, found, err := s.FindRequest("a caller's id", time.Time{}); err != nil || !found || got.TaskID != old.TaskID {
 		t.Errorf("found %+v, %t, %v", got, found, err)
 	}
 }
@@ -307,7 +307,7 @@ func TestListIsInOrderOfCreation(t *testing.T) {
 
 func TestFindRequest(t *testing.T) {
 	s, h := newStore(t)
-	if _, found, err := s.FindRequest("CANARY id"); found || err != nil {
+	if _, found, err := s.FindRequest("CANARY id", time.Time{}); found || err != nil {
 		t.Errorf("without a folder: %t, %v", found, err)
 	}
 	first, second := newTask(), newTask()
@@ -319,15 +319,21 @@ func TestFindRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, found, err := s.FindRequest("CANARY id")
+	got, found, err := s.FindRequest("CANARY id", time.Time{})
 	if diff := cmp.Diff(first, got); err != nil || !found || diff != "" {
 		t.Errorf("%t, %v\n%s", found, err, diff)
 	}
 	if *got.Request != NewRequest("CANARY id", []byte("CANARY arguments")) || *got.Request == NewRequest("CANARY id", []byte("others")) {
 		t.Error("the fingerprint does not tell arguments apart")
 	}
-	if _, found, _ := s.FindRequest("canary id"); found {
+	if _, found, _ := s.FindRequest("canary id", time.Time{}); found {
 		t.Error("found a request that never was")
+	}
+	if got, found, _ := s.FindRequest("CANARY id", second.CreatedAt); !found || got.TaskID != second.TaskID {
+		t.Errorf("since the second: %t, %s", found, got.TaskID)
+	}
+	if _, found, _ := s.FindRequest("CANARY id", second.CreatedAt.Add(time.Second)); found {
+		t.Error("found a request that is too old")
 	}
 	names, err := h.Names(h.TasksDir())
 	if err != nil {
