@@ -172,9 +172,9 @@ func (l *Ledger) salvage() (left *State, highest int64) {
 	return left, highest + unread
 }
 
-// mentionsPrompt reports whether a record tells what became of a prompt.
+// mentionsPrompt reports whether a record tells what became of a prompt, or of another write that may be repeated.
 func mentionsPrompt(r *Record) bool {
 	c := &r.Coordination
-	return r.Type == TypePromptIssued || r.Type == TypeTurnInterrupted && c.RequestID != "" ||
+	return r.Type == TypePromptIssued || r.Type == TypeWriteIssued || r.Type == TypeTurnInterrupted && c.RequestID != "" ||
 		r.Type == TypeEvent && c.Event == "user/message" && c.RequestID != ""
 }

@@ -297,10 +297,6 @@ func repairCommands(std streams, root *cobra.Command) {
 		{"ledgers", ledgersRecoverCommand(std)}, {"ledgers", ledgersCompactCommand(std)},
 	} {
 		i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == sub.parent })
-		if i < 0 {
-			root.AddCommand(&cobra.Command{Use: sub.parent})
-			i = slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == sub.parent })
-		}
 		root.Commands()[i].AddCommand(sub.cmd)
 	}
 }

@@ -121,7 +121,7 @@ func fork(h *Host, req request) (any, *failure) {
 	child := h.newSession("session-"+newID(), s.cwd, s.preset)
 	child.parent = s.id
 	child.records = append([]record(nil), s.records[:end]...)
-	child.promptedAt, child.goal = s.promptedAt, s.goal
+	child.promptedAt = s.promptedAt
 	for i := range child.records {
 		switch r := &child.records[i]; r.kind {
 		case eventTurnStart:
@@ -133,8 +133,10 @@ func fork(h *Host, req request) (any, *failure) {
 		}
 	}
 	child.snapshot = child.turns > 0
-	child.cold = true // what waited in the inbox at that point waits again
+	child.recallGoal()
+	child.cold = true
 	h.attach(child)
+	child.inbox = inbox{} // what waited at that point waits in the source alone
 	return object{"sessionId": child.id}, nil
 }
 

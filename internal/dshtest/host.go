@@ -6,8 +6,8 @@
 // captures in testdata are the proof. On top of that it misbehaves on demand: see [Host.DropConnections] and the other
 // methods in faults.go.
 //
-// Left out are the plugins of a real host that act by themselves: it pursues no goals, compacts no conversations, sends
-// no reminder about repeated tool calls, knows no slash commands, and keeps no projections but the title and the goal.
+// Left out are the plugins of a real host that act by themselves, goals aside: it compacts no conversations, sends no
+// reminder about repeated tool calls, knows no slash commands, and keeps no projections but the title and the goal.
 // Tools do nothing on the machine, see shell.go.
 //
 // All methods of a Host may be called from any goroutine at any time.

@@ -29,6 +29,11 @@ var methods = map[string]func(*Host, request) (any, *failure){
 	"subagent.prompt":      subagentPrompt,
 	"subagent.interrupt":   subagentInterrupt,
 	"goal.create":          createGoal,
+	"goal.edit":            editGoal,
+	"goal.pause":           moveGoal("pause", goalPaused, goalActive),
+	"goal.resume":          moveGoal("resume", goalActive, goalActive, goalPaused, goalBlocked),
+	"goal.complete":        moveGoal("complete", goalComplete, goalActive, goalPaused, goalBlocked),
+	"goal.clear":           clearGoal,
 }
 
 func describe(h *Host, _ request) (any, *failure) {
@@ -272,26 +277,4 @@ func rename(h *Host, req request) (any, *failure) {
 	h.attach(s)
 	s.titleOf = 0
 	return object{"title": title, "seq": h.setTitle(s, title, []int64{}, object{"kind": "user"})}, nil
-}
-
-// createGoal gives a session a goal. Other than a real host, this one does not set out to reach it.
-func createGoal(h *Host, req request) (any, *failure) {
-	objective := req.payload.name("objective", required)
-	rounds, limited := req.payload.integer("maxGoalRounds", 1)
-	s, f := h.find(&req)
-	if f != nil {
-		return nil, f
-	}
-	h.attach(s)
-	goal := object{"id": "goal-" + newID(), "revision": 1, "objective": objective, "phase": "active"}
-	if limited {
-		goal["maxGoalRounds"] = rounds
-	}
-	at := now()
-	value := object{"goal": goal, "roundsStarted": 0, "createdAt": at, "updatedAt": at}
-	s.goal = encode(value)
-	h.project(s, "goal", s.goal, s.lastSeq()+1)
-	value["kind"], value["version"], value["operation"] = "goal/change", 1, "create"
-	h.emit(s, "goal/change", value)
-	return object{"ref": object{"id": goal["id"], "revision": 1}}, nil
 }

@@ -42,7 +42,8 @@ type session struct {
 	turns           int   // number of the last turn
 	title           string
 	titled          bool
-	goal            json.RawMessage
+	aim             *pursuit        // nil without a goal
+	goal            json.RawMessage // its projection, as of its last change
 	records         []record
 	saved           *checkpoint
 	pinned          bool   // a header said that the reasoning effort is settled
@@ -60,6 +61,7 @@ type session struct {
 	inbox    inbox
 	jobs     []*job
 	requests int   // model requests since it was attached
+	armed    bool  // rounds of the goal begin by themselves
 	titleOf  int64 // seq of the message that a title is being made for; 0 when none is
 }
 
@@ -141,7 +143,7 @@ func (s *session) checkpoint() {
 
 // goCold forgets what only a running process holds.
 func (s *session) goCold() {
-	s.attached, s.turn, s.jobs, s.requests, s.titleOf = false, nil, nil, 0, 0
+	s.attached, s.turn, s.jobs, s.requests, s.titleOf, s.armed = false, nil, nil, 0, 0, false
 	s.inbox = inbox{}
 	s.cold = true
 }

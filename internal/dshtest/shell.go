@@ -15,8 +15,8 @@ type output struct {
 	exit int
 }
 
-// shell pretends to run a command line. It knows echo, sleep, true, false, exit and touch, joined by ; and &&;
-// any other command succeeds silently. It reports false when ctx ended first.
+// shell pretends to run a command line. It knows echo, sleep, true, false, exit and touch, joined by ; and &&, and
+// ./pytest, a test run in which one of three tests fails; any other command succeeds silently. It reports false when ctx ended first.
 //
 // The only trace it can leave on the machine is an empty file of touch below Options.AllowWrites.
 func (h *Host) shell(ctx context.Context, cwd, line string) (output, bool) {
@@ -34,6 +34,9 @@ func (h *Host) shell(ctx context.Context, cwd, line string) (output, bool) {
 		case "echo":
 			out.text += strings.Join(words[1:], " ") + "\n"
 		case "false":
+			out.exit = 1
+		case "./pytest":
+			out.text += "==== 1 failed, 2 passed in 0.01s ====\n"
 			out.exit = 1
 		case "exit":
 			out.exit, _ = strconv.Atoi(strings.Join(words[1:], "")) // not a number exits 0

@@ -21,6 +21,7 @@ type result struct {
 	// errorName and errorCode classify a failure of the call itself, as opposed to one of the tool's work.
 	errorName, errorCode string
 	view                 object
+	meta                 object
 }
 
 // failed is the result of a call that went wrong.
@@ -51,6 +52,12 @@ func (c *toolCall) run() ending {
 		r, how = c.ask()
 	case "subagent":
 		r, how = c.delegate()
+	case "write":
+		r = c.writeFile()
+	case "edit":
+		r = c.editFile()
+	case "todo_write":
+		r, how = c.writeTodos()
 	default:
 		r = failedCall("unknown tool "+quote(c.name), "ToolNotFoundError", "UNKNOWN_TOOL")
 	}
@@ -71,6 +78,9 @@ func (c *toolCall) record(r result) {
 	}
 	if r.errorName != "" {
 		data["error"] = object{"name": r.errorName, "code": r.errorCode}
+	}
+	if r.meta != nil {
+		data["meta"] = r.meta
 	}
 	var view any
 	if r.view != nil {

@@ -31,6 +31,7 @@ type turn struct {
 	cancel context.CancelCauseFunc
 	number int
 	step   int
+	round  bool       // it is one of the session's goal
 	taken  []*message // what was claimed for the step that begins
 	done   chan struct{}
 }
@@ -125,6 +126,7 @@ func (t *turn) run() bool {
 				t.h.emit(t.s, eventStepEnd, t.at())
 				if out.silent {
 					// As observed: a step that is stopped before the model said anything ends its turn without turn/end.
+					t.turnOver(endAborted, true)
 					t.leave(endAborted)
 					return
 				}
@@ -144,6 +146,7 @@ func (t *turn) begin() labmodel.Step {
 	for _, m := range t.taken {
 		seq := h.emitMessage(s, eventUser, m, nil, nil)
 		s.conversation.User(m.text())
+		t.round = s.roundBegins(m) || t.round
 		if m.byPerson() {
 			s.promptedAt = now()
 			if words == "" {
@@ -224,6 +227,7 @@ func (t *turn) end(reason object) {
 	t.s.checkpoint()
 	t.settleTitle()
 	kind, _ := reason["kind"].(string)
+	t.turnOver(kind, false)
 	t.leave(kind)
 }
 
@@ -233,7 +237,7 @@ func (t *turn) leave(kind string) {
 	t.s.turn, t.s.outcome = nil, kind
 	t.h.notify()
 	switch {
-	case kind == endCompleted && len(t.s.inbox.turn) > 0:
+	case kind == endCompleted && (len(t.s.inbox.turn) > 0 || t.h.nextRound(t.s)):
 		t.h.beginTurn(t.s, t.done)
 	case t.s.subagent():
 		t.h.settle(t.s)

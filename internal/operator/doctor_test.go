@@ -135,3 +135,19 @@ func TestDoctorLetsALaunchTakeItsTime(t *testing.T) {
 		t.Errorf("got %+v", report.Findings)
 	}
 }
+
+// A host without a session says of its provider whether it is configured, and no more.
+func TestDoctorOnAHostWithoutSessions(t *testing.T) {
+	r := newRig(t)
+	report := r.examine(nil)
+	if !report.has(AreaNewTask, OK, "is configured, credentials included") || !report.has(AreaHost, Note, "session.history was not tried") {
+		t.Errorf("got %+v", report.Findings)
+	}
+	if n := report.NewTask; n == nil || n.Configured == nil || !*n.Configured || n.Routable != nil {
+		t.Errorf("a new task: %+v", n)
+	}
+	r.host.FailNext("llm.providers", 500, 1)
+	if report := r.examine(nil); !report.has(AreaNewTask, Note, "the host does not tell") {
+		t.Errorf("got %+v", report.Findings)
+	}
+}

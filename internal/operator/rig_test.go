@@ -137,7 +137,7 @@ func (r *rig) unchanged(f func()) {
 	}
 }
 
-// events are the types of a tail's events, with who said it where somebody did.
+// words are the types of a tail's events, with who said it where somebody did.
 func words(events []Event) []string {
 	var list []string
 	for _, e := range events {

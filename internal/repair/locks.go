@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"dsh-agentlink/internal/home"
 	"dsh-agentlink/internal/operator"
@@ -24,8 +23,12 @@ func (r *Repair) RecoverLocks(ctx context.Context, locks []operator.Lock) (Repor
 		}
 		switch l.State {
 		case operator.LockFolder:
-			if err := r.moveFolder(ctx, &report, l); err != nil {
+			moved, err := r.moveFolder(ctx, &report, l)
+			if err != nil {
 				return report, err
+			}
+			if !moved {
+				continue
 			}
 		case operator.LockUnreadable:
 			report.problem(l.TaskID, l.Help, "%s", l.Problem)
@@ -36,28 +39,25 @@ func (r *Repair) RecoverLocks(ctx context.Context, locks []operator.Lock) (Repor
 	return report, nil
 }
 
-func (r *Repair) moveFolder(ctx context.Context, report *Report, l operator.Lock) error {
+func (r *Repair) moveFolder(ctx context.Context, report *Report, l operator.Lock) (moved bool, err error) {
 	if others := operator.TypeScriptBridges(ctx); len(others) > 0 {
 		report.problem(l.TaskID, fmt.Sprintf("End it, then run %s locks recover again.", operator.Program),
 			"%s was left where it is: process %d looks like a TypeScript bridge, which may hold that lock", l.Path, others[0].PID)
-		return nil
+		return false, nil
 	}
 	kept, err := r.home.MoveAside(l.Path, "typescript", r.now())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another was faster
+		return false, nil // another was faster
 	}
 	if err != nil {
-		return fmt.Errorf("move %s aside: %w", l.Path, err)
+		return false, fmt.Errorf("move %s aside: %w", l.Path, err)
 	}
 	report.did(Step{TaskID: l.TaskID, Did: "moved the lock folder of a TypeScript bridge aside", Path: l.Path, Kept: kept})
-	return nil
+	return true, nil
 }
 
 // takeLock takes a lock and gives it back.
 func (r *Repair) takeLock(ctx context.Context, report *Report, l operator.Lock) {
-	if _, err := os.Lstat(l.Path); errors.Is(err, fs.ErrNotExist) {
-		return // there is nothing to be stuck; taking it would make it
-	}
 	dead := l.State == operator.LockFree && l.Holder != nil
 	torn, err := r.mend(ctx, l)
 	var locked *home.LockTimeoutError
