@@ -116,7 +116,7 @@ func (b *Bridge) track() error {
 		b.log.Warn("a task cannot be read", "err", e)
 	}
 	for _, t := range list {
-		b.mux.Track(t.TaskID, t.SessionID)
+		b.follow(t)
 	}
 	return err
 }
@@ -140,7 +140,18 @@ func (b *Bridge) open(taskID string) (tasks.Task, *mux.Task, error) {
 	if err != nil {
 		return tasks.Task{}, nil, err
 	}
-	return task, b.mux.Track(task.TaskID, task.SessionID), nil
+	return task, b.follow(task), nil
+}
+
+// follow watches a task. While a fork was on its way, another process may have completed it under the id that the host
+// chose.
+func (b *Bridge) follow(task tasks.Task) *mux.Task {
+	t := b.mux.Track(task.TaskID, task.SessionID)
+	if t.Root == task.SessionID {
+		return t
+	}
+	b.mux.Untrack(task.TaskID)
+	return b.mux.Track(task.TaskID, task.SessionID)
 }
 
 // settled makes every cursor of an answer durable before the answer goes out.

@@ -26,6 +26,8 @@ type delegateArgs struct {
 	WorkspaceMode claims.Mode `json:"workspaceMode"`
 	WaitSeconds   int         `json:"waitSeconds"`
 	RequestID     string      `json:"requestId"`
+	// Goal is what the agent works on by itself, behind the prompt if there is one.
+	Goal *goalSpec `json:"goal,omitempty"`
 }
 
 // workspace is the claim of a task, as a caller sees it.
@@ -59,6 +61,7 @@ type delegateAnswer struct {
 	Preset                 string         `json:"preset,omitempty"`
 	Workspace              *workspace     `json:"workspace,omitempty"`
 	WorkspaceClaimSemantic claimSemantics `json:"workspaceClaimSemantics"`
+	Goal                   *goalView      `json:"goal,omitempty"` // left out where the fields of wait have it
 	// Cursor is that before the prompt, so that all it brings about lies behind it; with waitSeconds it is nextCursor.
 	Cursor   int64    `json:"cursor"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -72,8 +75,13 @@ func (a *delegateArgs) check(b *Bridge) error {
 	if a.AgentPreset == "" {
 		a.AgentPreset = b.opts.AgentPreset
 	}
-	if err := checkPrompt(a.Prompt); err != nil {
+	if err := a.Goal.check(); err != nil {
 		return err
+	}
+	if a.Prompt != "" || a.Goal == nil {
+		if err := checkPrompt(a.Prompt); err != nil {
+			return err
+		}
 	}
 	cwd, err := claims.Canonical(a.Cwd)
 	if err != nil {
@@ -109,7 +117,13 @@ func (b *Bridge) delegate(ctx context.Context, raw json.RawMessage) (any, error)
 	args.WaitSeconds = 0 // how long a caller waits does not change what it asks for
 	task := tasks.Task{
 		TaskID: tasks.NewID(), SessionID: "session-" + uuid.NewString(), CreatedAt: b.now().UTC(),
-		Preset: args.AgentPreset, Stage: tasks.Mapped, PromptID: uuid.NewString(), PromptSent: tasks.SentNo,
+		Preset: args.AgentPreset, Stage: tasks.Mapped, PromptSent: tasks.SentNo,
+	}
+	if args.Prompt != "" {
+		task.PromptID = uuid.NewString()
+	}
+	if args.Goal != nil {
+		task.GoalSent = tasks.SentNo
 	}
 	launch, err := b.launch(ctx, task, args)
 	if err != nil {
@@ -119,7 +133,7 @@ func (b *Bridge) delegate(ctx context.Context, raw json.RawMessage) (any, error)
 		launch.answer.waited = b.waitFor(ctx, launch.watched, waitArgs{Until: untilAttention, TimeoutSec: wait})
 	}
 	if launch.answer.waited != nil {
-		launch.answer.Cursor = launch.answer.NextCursor
+		launch.answer.Cursor, launch.answer.Goal = launch.answer.NextCursor, nil
 	}
 	return launch.answer, b.settled(launch.watched)
 }
@@ -131,29 +145,29 @@ func (b *Bridge) launch(ctx context.Context, task tasks.Task, args delegateArgs)
 	if args.RequestID != "" {
 		var release func()
 		var err error
-		if task, known, release, err = b.claimRequest(ctx, task, args); err != nil {
+		if task, known, release, err = b.claimRequest(ctx, task, args.RequestID, args); err != nil {
 			return nil, err
 		}
 		defer release()
 	}
-	l := &launch{b: b, args: args, task: task, known: known, watched: b.mux.Track(task.TaskID, task.SessionID)}
+	l := &launch{b: b, args: args, task: task, known: known, watched: b.follow(task)}
 	l.answer = delegateAnswer{TaskID: task.TaskID, SessionID: task.SessionID, Repeated: known}
 	return l, l.run(ctx)
 }
 
 // claimRequest makes sure that a requestId makes one task, whatever number of calls and processes bring it, and that
 // one of them at a time works on its launch. It returns the task that an earlier call made, or the fresh one.
-func (b *Bridge) claimRequest(ctx context.Context, fresh tasks.Task, args delegateArgs) (task tasks.Task, known bool, release func(), err error) {
+func (b *Bridge) claimRequest(ctx context.Context, fresh tasks.Task, requestID string, args any) (task tasks.Task, known bool, release func(), err error) {
 	data, err := json.Marshal(args)
 	if err != nil {
 		return fresh, false, nil, err
 	}
-	request := tasks.NewRequest(args.RequestID, data)
-	release, err = b.launchLock(ctx, args.RequestID)
+	request := tasks.NewRequest(requestID, data)
+	release, err = b.launchLock(ctx, requestID)
 	if err != nil {
 		return fresh, false, nil, err
 	}
-	task, known, err = b.earlier(fresh, args.RequestID, request)
+	task, known, err = b.earlier(fresh, requestID, request)
 	if err != nil {
 		release()
 		return fresh, false, nil, err
@@ -198,10 +212,12 @@ func (b *Bridge) earlier(fresh tasks.Task, requestID string, request tasks.Reque
 	return before, true, nil
 }
 
-// launch is one delegation on its way.
+// launch is one delegation, or one fork, on its way.
 type launch struct {
 	b       *Bridge
 	args    delegateArgs
+	forkAt  int64 // of a fork: an event of the last turn that it is to have, -1 for the last finished one
+	forked  int   // and that turn's number, once it is made
 	task    tasks.Task
 	known   bool // an earlier call began it
 	watched *mux.Task
@@ -209,12 +225,12 @@ type launch struct {
 }
 
 func (l *launch) run(ctx context.Context) error {
-	if l.known && l.task.PromptSent == tasks.SentYes {
+	if l.known && l.task.Launched() {
 		l.answer.Accepted = true
 		return l.describe(ctx)
 	}
 	err := l.b.mux.Connected(ctx)
-	if err == nil {
+	if err == nil && l.task.ForkOf == "" {
 		err = l.checkPreset(ctx)
 	}
 	if err != nil && !l.task.Stage.Reached(tasks.Claimed) {
@@ -223,25 +239,27 @@ func (l *launch) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.known && l.task.PromptSent == tasks.SentUnknown {
-		if done, err := l.settlePrompt(ctx); done || err != nil {
+	if l.known && l.task.PromptID != "" && l.task.PromptSent == tasks.SentUnknown {
+		if done, err := l.settlePrompt(ctx); (done && l.task.Launched()) || err != nil {
 			return err
 		}
 	}
-	if err := l.claim(ctx); err != nil {
-		return err
+	for _, step := range []func(context.Context) error{l.claim, l.make, l.route, l.prompt, l.goal} {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
-	if err := l.create(ctx); err != nil {
-		return err
-	}
-	if err := l.route(ctx); err != nil {
-		return err
-	}
-	if err := l.prompt(ctx); err != nil {
-		return err
-	}
+	l.answer.Accepted = true
 	l.rename(ctx)
-	return nil
+	return l.describeClaim()
+}
+
+// make makes the session.
+func (l *launch) make(ctx context.Context) error {
+	if l.task.ForkOf != "" {
+		return l.fork(ctx)
+	}
+	return l.create(ctx)
 }
 
 // checkPreset refuses a preset that the host does not have or cannot use, before anything is made.
@@ -318,7 +336,7 @@ func (l *launch) route(ctx context.Context) error {
 		return l.incomplete("the session is made, but what it runs on could not be read", err)
 	}
 	l.answer.Model, l.answer.Routable = models.Model, models.Routable
-	if !models.Routable {
+	if !models.Routable && (l.task.PromptID != "" || l.args.Goal != nil) {
 		return (&Error{Code: CodeModelUnroutable, Message: fmt.Sprintf("the host cannot reach %s (%s); the session is made and nothing was prompted", models.Model, models.Provider),
 			Hint: routeHint}).with("taskId", l.task.TaskID).with("sessionId", l.task.SessionID).with("stage", l.task.Stage).with("promptSent", l.task.PromptSent)
 	}
@@ -331,6 +349,9 @@ func (l *launch) prompt(ctx context.Context) error {
 		return err
 	}
 	l.answer.Cursor = before.Cursor
+	if l.task.PromptID == "" || l.task.PromptSent == tasks.SentYes {
+		return nil
+	}
 	if err := l.save(tasks.Prompted, tasks.SentUnknown); err != nil {
 		return err
 	}
@@ -349,8 +370,7 @@ func (l *launch) prompt(ctx context.Context) error {
 	default:
 		return l.incomplete("whether the host got the prompt is not known", err)
 	}
-	l.answer.Accepted = true
-	return errors.Join(l.save(tasks.Prompted, tasks.SentYes), l.describeClaim())
+	return l.save(tasks.Prompted, tasks.SentYes)
 }
 
 // fingerprint is the digest of what the caller may ask for again; empty when it did not say that it may.
@@ -419,6 +439,11 @@ func (l *launch) describe(ctx context.Context) error {
 		l.answer.Warnings = append(l.answer.Warnings, "the model could not be read: "+asError(err, l.b.hostURL).Message)
 	}
 	l.answer.Preset = l.task.Preset
+	snap, err := l.watched.Snapshot()
+	if err != nil {
+		return err
+	}
+	l.answer.Goal = l.b.goalKnown(snap, nil)
 	return l.describeClaim()
 }
 
@@ -441,18 +466,30 @@ func (l *launch) incomplete(what string, cause error) *Error {
 
 // incompleteError is the failure of a delegation that left something behind.
 func incompleteError(task tasks.Task, what string) *Error {
-	hint := "Repeat dsh_delegate with the same requestId and arguments to complete it"
+	hint := "Repeat the call with the same requestId and arguments to complete it"
+	goal := task.GoalSent != "" && (task.PromptID == "" || task.PromptSent == tasks.SentYes)
 	switch {
-	case task.PromptSent == tasks.SentYes:
+	case task.Launched():
 		hint = "Nothing is missing; dsh_status tells how it goes on"
+	case goal && task.GoalSent == tasks.SentUnknown:
+		hint = "Call dsh_goal with action get on this taskId: it tells whether the goal is there. Only when it is not, create it with dsh_goal"
+	case goal && task.Request == nil && task.Stage.Reached(tasks.Created):
+		hint = "Create the goal with dsh_goal on this taskId"
 	case task.PromptSent == tasks.SentUnknown:
 		hint = "Call dsh_status on this taskId: it tells whether the prompt arrived. Only when it did not, send it again with dsh_followup"
 	case task.Request != nil:
 	case task.Stage.Reached(tasks.Created):
 		hint = "Send the prompt with dsh_followup on this taskId"
 	default:
-		hint = "Delegate anew, after dsh_release_workspace on this taskId; nothing was prompted"
+		hint = "Begin anew, after dsh_release_workspace on this taskId; nothing was prompted"
 	}
-	return (&Error{Code: CodeDelegationIncomplete, Message: what, Hint: hint + ". dsh_release_workspace frees its directory."}).
-		with("taskId", task.TaskID).with("sessionId", task.SessionID).with("stage", task.Stage).with("promptSent", task.PromptSent)
+	e := (&Error{Code: CodeDelegationIncomplete, Message: what, Hint: hint + ". dsh_release_workspace frees its directory."}).
+		with("taskId", task.TaskID).with("stage", task.Stage).with("promptSent", task.PromptSent)
+	if task.ForkOf == "" || task.Stage.Reached(tasks.Created) {
+		e.with("sessionId", task.SessionID)
+	}
+	if task.GoalSent != "" {
+		e.with("goalSent", task.GoalSent)
+	}
+	return e
 }

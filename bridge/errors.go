@@ -37,6 +37,11 @@ const (
 	CodeLockTimeout             Code = "lock_timeout"
 	CodeQueueUnknown            Code = "queue_unknown"
 	CodeRequestIDConflict       Code = "request_id_conflict"
+	CodeRevisionConflict        Code = "revision_conflict"
+	CodeGoalInvalid             Code = "goal_invalid"
+	CodeForkUnavailable         Code = "fork_unavailable"
+	CodeSubagentNotFound        Code = "subagent_not_found"
+	CodeSubagentNotContinuable  Code = "subagent_not_continuable"
 	CodeDelegationIncomplete    Code = "delegation_incomplete"
 	CodeNotPending              Code = "not_pending"
 	CodeWrongType               Code = "wrong_type"
@@ -149,7 +154,9 @@ func fromHost(err *dsh.Error, hostURL string) *Error {
 // when it breaks off.
 func changes(method string) bool {
 	switch method {
-	case "session.create", "session.prompt", "session.rename", "session.cancel", "session.updateQueue", "respond":
+	case "session.create", "session.prompt", "session.rename", "session.cancel", "session.updateQueue", "respond",
+		"session.fork", "subagent.prompt", "subagent.interrupt",
+		"goal.create", "goal.edit", "goal.pause", "goal.resume", "goal.complete", "goal.clear":
 		return true
 	}
 	return false

@@ -80,7 +80,7 @@ func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
 	updated := func(t tasks.Task) int64 { return max(rows[t.SessionID].UpdatedAt, t.CreatedAt.UnixMilli()) }
 	slices.SortStableFunc(all, func(a, b tasks.Task) int { return cmp.Compare(updated(b), updated(a)) })
 	for _, task := range all {
-		t := b.mux.Track(task.TaskID, task.SessionID)
+		t := b.follow(task)
 		if args.State == stateActive && !b.mayBeActive(t, rows, err != nil) {
 			continue
 		}
@@ -137,7 +137,7 @@ func (b *Bridge) listRow(task tasks.Task, t *mux.Task, row dsh.Session) (listRow
 	if c.Status != string(c.Execution) {
 		view.Execution = c.Execution
 	}
-	active := !snap.Execution.Terminal() || row.Running
+	active := !snap.Execution.Terminal() || row.Running || roundDue(snap, b.now())
 	if snap.Availability == mux.Connected && row.Running == snap.Execution.Terminal() {
 		view.Behind = true
 	}

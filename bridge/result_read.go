@@ -28,7 +28,11 @@ func (b *Bridge) readTurn(ctx context.Context, r *reader, snap mux.Snapshot, s s
 	if err != nil {
 		return read, err
 	}
-	read.root = outcome.Of(r.task.Root, events)
+	claim, _, err := b.claims.Get(r.task.ID) // one that is released tells no directory, and paths stay as they are
+	if err != nil {
+		return read, err
+	}
+	read.root = outcome.Of(r.task.Root, claim.Cwd, events)
 	from, to := cmp.Or(read.root.StartAt, s.startedAt), read.root.LastAt
 	if s.state == turnRunning {
 		to = 1<<63 - 1
@@ -119,7 +123,7 @@ func (b *Bridge) childTurns(ctx context.Context, r *reader, snap mux.Snapshot, f
 			return nil, err
 		}
 		for _, events := range outcome.Split(r.sorted(child.SessionID)) {
-			turn := outcome.Of(child.SessionID, events)
+			turn := outcome.Of(child.SessionID, "", events)
 			if turn.StartAt >= from && turn.StartAt <= to {
 				list = append(list, childTurn{turn: turn, agent: child, label: labels[child.SessionID], state: childState(child.Turn, turn)})
 			}

@@ -20,6 +20,7 @@ import (
 const (
 	maxFinal   = 6000
 	maxFailure = 600
+	maxLabel   = 120 // of a job or a subagent
 )
 
 type taskArgs struct {
@@ -53,14 +54,18 @@ type job struct {
 type subagentView struct {
 	SessionID string `json:"sessionId"`
 	Parent    string `json:"parentSessionId,omitempty"` // left out when it is the task's own session
+	Label     string `json:"label,omitempty"`
 	Mode      string `json:"mode,omitempty"`
 	State     string `json:"state"` // running, or how its last turn ended
+	// LastMessageSeq points at the last words of its last finished turn.
+	LastMessageSeq *int64 `json:"lastMessageSeq,omitempty"`
 }
 
 // launchView explains a delegation that did not get through.
 type launchView struct {
 	Stage      tasks.Stage `json:"stage"`
 	PromptSent tasks.Sent  `json:"promptSent"`
+	GoalSent   tasks.Sent  `json:"goalSent,omitempty"`
 	Next       string      `json:"next"`
 }
 
@@ -73,6 +78,7 @@ type statusAnswer struct {
 	Delegation             *launchView      `json:"delegation,omitempty"`
 	Turn                   *turnView        `json:"turn,omitempty"`
 	Failure                *failure         `json:"failure,omitempty"`
+	Goal                   *goalView        `json:"goal,omitempty"`
 	FinalMessage           *message         `json:"finalMessage,omitempty"`
 	FinalMessageStatus     string           `json:"finalMessageStatus"`
 	Pending                []pendingRequest `json:"pending,omitempty"`
@@ -148,11 +154,18 @@ func (b *Bridge) status(ctx context.Context, raw json.RawMessage) (any, error) {
 	}
 	r := b.reader(t, snap)
 	answer.Pending = b.pending(ctx, r, snap)
+	answer.Goal = b.goalKnown(snap, row.Goal)
 	if snap.Availability != mux.Connected {
 		b.fillAway(&answer, snap, hostErr)
 		return answer, b.settled(t)
 	}
-	if answer.FinalMessage, answer.Failure, err = r.outcome(ctx, snap, maxFinal); err != nil {
+	if answer.FinalMessage, answer.Failure, err = r.outcome(ctx, snap, maxFinal); err == nil {
+		answer.Goal, err = b.goalShown(ctx, r, snap, row.Goal)
+	}
+	if err == nil {
+		err = b.labelSubagents(ctx, answer.Subagents, t.Root)
+	}
+	if err != nil {
 		answer.ContentUnavailable = b.unavailable(err)
 	}
 	if models, err := b.host.Models(ctx, t.Root); err == nil {
@@ -198,19 +211,41 @@ func (b *Bridge) fillClaim(a *statusAnswer) error {
 
 // launchOf explains a delegation that did not get through; nil when it did.
 func (b *Bridge) launchOf(task tasks.Task, t *mux.Task) (*launchView, error) {
-	if task.PromptSent == tasks.SentYes {
+	if task.Launched() {
 		return nil, nil
 	}
-	arrived, err := t.Arrived(task.PromptID)
-	if err != nil {
-		return nil, err
+	// The launch may have broken off between the host's answer and the note of it; the history tells.
+	before := task
+	if task.PromptID != "" && task.PromptSent != tasks.SentYes {
+		arrived, err := t.Arrived(task.PromptID)
+		if err != nil {
+			return nil, err
+		}
+		if arrived {
+			task.Stage, task.PromptSent = tasks.Prompted, tasks.SentYes
+		}
 	}
-	if arrived {
-		// The launch broke off between the host's answer and the note of it; the history has the prompt.
-		task.Stage, task.PromptSent = tasks.Prompted, tasks.SentYes
-		return nil, b.tasks.Save(task)
+	if task.GoalSent != "" && task.GoalSent != tasks.SentYes {
+		snap, err := t.Snapshot()
+		if err != nil {
+			return nil, err
+		}
+		if snap.GoalKnown {
+			task.Stage, task.GoalSent = tasks.Prompted, tasks.SentYes
+			if task.PromptID == "" {
+				task.PromptSent = tasks.SentYes
+			}
+		}
 	}
-	return &launchView{Stage: task.Stage, PromptSent: task.PromptSent, Next: incompleteError(task, "").Hint}, nil
+	if task != before {
+		if err := b.tasks.Save(task); err != nil {
+			return nil, err
+		}
+	}
+	if task.Launched() {
+		return nil, nil
+	}
+	return &launchView{Stage: task.Stage, PromptSent: task.PromptSent, GoalSent: task.GoalSent, Next: incompleteError(task, "").Hint}, nil
 }
 
 // stateRunning is the state of a subagent whose turn is open.
@@ -219,19 +254,48 @@ const stateRunning = "running"
 func (b *Bridge) subagentsOf(t *mux.Task, snap mux.Snapshot) []subagentView {
 	var list []subagentView
 	for _, s := range snap.Subagents {
-		view := subagentView{SessionID: s.SessionID, Mode: s.Mode, State: s.Turn.Reason}
+		view := subagentView{SessionID: s.SessionID, Mode: s.Mode, State: subagentState(s)}
 		if s.Parent != t.Root {
 			view.Parent = s.Parent
 		}
-		switch {
-		case s.Turn.Open():
-			view.State = stateRunning
-		case s.Turn.Number == 0:
-			view.State = "starting"
+		if s.Final >= 0 {
+			view.LastMessageSeq = &s.Final
 		}
 		list = append(list, view)
 	}
 	return list
+}
+
+// subagentState is running, or how the last turn of a subagent ended.
+func subagentState(s mux.Subagent) string {
+	switch {
+	case s.Turn.Open():
+		return stateRunning
+	case s.Turn.Number == 0:
+		return "starting"
+	}
+	return s.Turn.Reason
+}
+
+// labelSubagents adds the labels, which the host tells parent by parent.
+func (b *Bridge) labelSubagents(ctx context.Context, views []subagentView, root string) error {
+	children := map[string][]dsh.Subagent{}
+	for i := range views {
+		parent := cmpOr(views[i].Parent, root)
+		if _, asked := children[parent]; !asked {
+			list, err := b.host.Subagents(ctx, parent)
+			if err != nil {
+				return err
+			}
+			children[parent] = list
+		}
+		for _, c := range children[parent] {
+			if c.SessionID == views[i].SessionID {
+				views[i].Label, _ = shorten(c.Label, maxLabel)
+			}
+		}
+	}
+	return nil
 }
 
 func queueOf(q *mux.Queue) queueView {
@@ -260,7 +324,7 @@ func jobsOf(jobs []dsh.Job) []job {
 		if j.FinishedAt != 0 {
 			continue
 		}
-		label, _ := shorten(j.Label, 120)
+		label, _ := shorten(j.Label, maxLabel)
 		list = append(list, job{ID: j.ID, Label: label, Status: j.Status})
 	}
 	return list
@@ -278,6 +342,9 @@ func stamp(millis int64) string {
 func revision(snap mux.Snapshot) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %d %v\n", snap.Execution, snap.Turn.Number, snap.Turn.Ended)
+	if g := snap.Goal; g != nil {
+		fmt.Fprintf(h, "goal %s %d\n", g.ID, g.Revision)
+	}
 	for _, r := range snap.Requests {
 		fmt.Fprintf(h, "request %s\n", r.ID)
 	}

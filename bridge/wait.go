@@ -71,6 +71,7 @@ type waited struct {
 	Pending            []pendingRequest `json:"pending,omitempty"`
 	FinalMessage       *message         `json:"finalMessage,omitempty"`
 	Failure            *failure         `json:"failure,omitempty"`
+	Goal               *goalView        `json:"goal,omitempty"` // without its objective
 	Jobs               []job            `json:"jobs,omitempty"`
 	Subagents          []subagentView   `json:"subagents,omitempty"` // the running ones
 	ContentUnavailable string           `json:"contentUnavailable,omitempty"`
@@ -219,7 +220,7 @@ func receive(channel any) reflect.SelectCase {
 // jobs or subagents will start another turn is waited for.
 func wakes(first, snap mux.Snapshot, since int64, seen bool, until string, now time.Time) string {
 	asked := slices.ContainsFunc(snap.Requests, func(r mux.Request) bool { return !seen || r.Cursor > since })
-	ended := snap.Execution.Terminal() && (!seen || snap.Turn.EndCursor > since || !goesOn(snap, now))
+	ended := snap.Execution.Terminal() && !roundDue(snap, now) && (!seen || stoppedAt(snap) > since || !goesOn(snap, now))
 	switch {
 	case snap.Availability != mux.Connected || snap.Availability != first.Availability:
 		return reasonAvailability
@@ -233,8 +234,17 @@ func wakes(first, snap mux.Snapshot, since int64, seen bool, until string, now t
 	return ""
 }
 
-// reportGrace is how long after the end of a job or a subagent the turn that it starts is waited for. The host starts
-// it within milliseconds.
+// stoppedAt is the cursor of the record with which the work of the root came to its end: that of its turn, or of the
+// goal that has no more rounds.
+func stoppedAt(snap mux.Snapshot) int64 {
+	if snap.Goal != nil && snap.Goal.Phase != ledger.GoalActive {
+		return max(snap.Turn.EndCursor, snap.Goal.Cursor)
+	}
+	return snap.Turn.EndCursor
+}
+
+// reportGrace is how long after the end of a job, a subagent or a round the turn that it starts is waited for. The host
+// starts it within milliseconds.
 const reportGrace = 2 * time.Second
 
 // goesOn reports whether something runs that will start another turn of the root by itself, or has ended just now and
@@ -259,6 +269,7 @@ func (b *Bridge) tell(ctx context.Context, t *mux.Task, snap mux.Snapshot, reaso
 	if fault != nil {
 		w.Fault = b.unavailable(fault)
 	}
+	w.Goal = b.goalKnown(snap, nil)
 	if ctx.Err() != nil || (len(snap.Requests) == 0 && !snap.Execution.Terminal()) {
 		return w
 	}
@@ -272,7 +283,11 @@ func (b *Bridge) tell(ctx context.Context, t *mux.Task, snap mux.Snapshot, reaso
 		return w
 	}
 	var err error
-	if w.FinalMessage, w.Failure, err = r.outcome(ctx, snap, maxFinal); err != nil {
+	if w.FinalMessage, w.Failure, err = r.outcome(ctx, snap, maxFinal); err == nil && w.Goal != nil && w.Goal.Phase == ledger.GoalBlocked {
+		w.Goal, err = b.goalShown(ctx, r, snap, nil)
+		w.Goal.Objective = ""
+	}
+	if err != nil {
 		w.ContentUnavailable = b.unavailable(err)
 	}
 	return w

@@ -204,6 +204,9 @@ func (s *State) admit(r *Record, from int64, seen Mark) (bool, error) {
 		return session == nil || session.Jobs == nil || !slices.Equal(session.Jobs, c.Jobs), nil
 	case TypeTurnInterrupted:
 		if c.RequestID != "" {
+			if c.Outcome == PromptParked {
+				return s.Stranded(c.RequestID), nil
+			}
 			return s.Prompts[c.RequestID] != nil, nil
 		}
 		// The turn that was seen dead may have ended, and another begun, since.

@@ -220,7 +220,11 @@ func (s *State) consume(requestID string) {
 func (s *State) applyInterrupted(r *Record) {
 	c := &r.Coordination
 	if c.RequestID != "" {
-		s.lose(c.RequestID, r.Cursor)
+		if p := s.Prompts[c.RequestID]; c.Outcome != PromptParked {
+			s.lose(c.RequestID, r.Cursor)
+		} else if p != nil {
+			p.Parked = true
+		}
 		return
 	}
 	session := s.session(r.SourceSessionID, r.ParentSessionID, r.Origin)

@@ -66,8 +66,8 @@ type Ledger struct {
 	stale      bool  // state is not what the file says: a write or a load has failed
 	suspect    bool  // a sync has failed: what was written before may never reach the disk, whatever the next one says
 
-	syncMu sync.Mutex
-	synced fsyncPoint // guarded by mu
+	syncing chan struct{} // held by the goroutine that syncs; it may wait for the flock
+	synced  fsyncPoint    // guarded by mu
 }
 
 // fsyncPoint is how much of which file is known to be on the disk.
@@ -112,6 +112,7 @@ func Open(opts Options) *Ledger {
 		opts:      opts,
 		path:      filepath.Join(opts.Dir, EventsFile),
 		appending: make(chan struct{}, 1),
+		syncing:   make(chan struct{}, 1),
 		state:     newState(opts.Root),
 		compactAt: opts.MaxBytes,
 	}
@@ -344,8 +345,8 @@ func decodeRecord(raw []byte, r *Record) error {
 // Sync makes every record this process has read or written durable. It has to be called before a cursor is given
 // away: a cursor that a caller knows must survive a power cut.
 func (l *Ledger) Sync() error {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
+	l.syncing <- struct{}{}
+	defer func() { <-l.syncing }()
 	if err := l.rewriteSuspect(); err != nil {
 		return err
 	}

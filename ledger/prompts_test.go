@@ -82,6 +82,9 @@ func TestExecutionFollowsPrompts(t *testing.T) {
 		{"another one taken out", []step{turnStart(1), prompted("p"), queued("p"), queued("theirs"), unqueued(), turnEnd(1, ReasonCompleted)}, Starting},
 
 		{"died with the host, before it was written down", []step{done(ReasonCompleted), prompted("p"), observe(TypeTurnInterrupted, Coordination{RequestID: "p"})}, TurnCompleted},
+		{"in the inbox of a host that was started anew", []step{done(ReasonInterrupted), prompted("p"), queued("p"), observe(TypeTurnInterrupted, Coordination{RequestID: "p", Outcome: PromptParked})}, Interrupted},
+		{"parked there, and another prompt accepted", []step{done(ReasonInterrupted), prompted("p"), queued("p"), observe(TypeTurnInterrupted, Coordination{RequestID: "p", Outcome: PromptParked}), prompted("p2")}, Starting},
+		{"said to be parked, and its turn has begun", []step{done(ReasonInterrupted), prompted("p"), queued("p"), turnStart(2), observe(TypeTurnInterrupted, Coordination{RequestID: "p", Outcome: PromptParked})}, Running},
 		{"its message in a gap", []step{done(ReasonCompleted), prompted("p"), queued("p"), lost(9), turnEnd(2, ReasonCompleted)}, TurnCompleted},
 		{"queued behind a gap", []step{done(ReasonCompleted), prompted("p"), lost(9), queued("p")}, Starting},
 	} {

@@ -59,6 +59,9 @@ const (
 	PromptAccepted = "accepted" // the host has it
 	PromptRefused  = "refused"  // the host does not have it
 	PromptUnknown  = "unknown"  // the call broke off; the history will tell
+	// PromptParked is of a TypeTurnInterrupted record: the message lies in the inbox of a host that was started anew, and
+	// stays there until another prompt comes.
+	PromptParked = "parked"
 )
 
 // Origins of a session.

@@ -296,6 +296,13 @@ func (s *State) Arrived(requestID string) bool {
 	return false
 }
 
+// Stranded reports whether a prompt lies in the inbox of the root, in which no turn runs, and nothing recorded explains
+// why none has begun: a host that lives begins one at once.
+func (s *State) Stranded(requestID string) bool {
+	p, root := s.Prompts[requestID], s.Sessions[s.Root]
+	return p != nil && p.Outcome == PromptAccepted && !p.Parked && !p.Taken && root != nil && !root.Turn.Open() && root.waits(requestID)
+}
+
 // waits reports whether a prompt lies in the session's inbox.
 func (s *Session) waits(requestID string) bool {
 	for _, items := range s.Inbox {

@@ -13,14 +13,15 @@ import (
 const maxSending = time.Minute
 
 // checkInterrupted records that the root's turn, or a prompt that the host had not written down yet, died with the
-// host. That is so when the history, read to its end on this connection, shows the turn open or lacks the prompt, no
+// host, or that a prompt lies in the inbox of a host that was started anew and takes nothing from there. That is so when
+// the history, read to its end on this connection, shows the turn open, lacks the prompt or ends with it in the inbox, no
 // frame of the session came, and the host says that nothing runs in it.
 func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 	t.m.mu.Lock()
 	since := t.m.conn.since
 	t.m.mu.Unlock()
 	var turn ledger.Turn
-	var waiting []string
+	var waiting, stranded []string
 	if err := t.ledger.View(func(state *ledger.State) {
 		turn = state.RootTurn()
 		for id, p := range state.Prompts {
@@ -29,14 +30,17 @@ func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 				before = since.Add(-maxSending) // whoever sends it may be about to learn more
 			}
 			// What lies in the session's inbox outlives the host: it is taken up with the next prompt.
-			if p.Since < before.UnixMilli() && !state.Arrived(id) {
+			switch late := p.Since < before.UnixMilli(); {
+			case late && !state.Arrived(id):
 				waiting = append(waiting, id)
+			case late && state.Stranded(id):
+				stranded = append(stranded, id)
 			}
 		}
 	}); err != nil {
 		return err
 	}
-	if !turn.Open() && len(waiting) == 0 {
+	if !turn.Open() && len(waiting)+len(stranded) == 0 {
 		return nil
 	}
 	t.mu.Lock()
@@ -69,6 +73,10 @@ func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 	}
 	for _, id := range waiting {
 		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{RequestID: id}))
+	}
+	slices.Sort(stranded)
+	for _, id := range stranded {
+		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{RequestID: id, Outcome: ledger.PromptParked}))
 	}
 	return t.append(ctx, epoch, batch)
 }

@@ -19,7 +19,7 @@ func interrupted(tb testing.TB, t *Task) []string {
 	var list []string
 	for _, r := range records(tb, t) {
 		if r.Type == ledger.TypeTurnInterrupted {
-			list = append(list, fmt.Sprintf("%s%s turn %d", r.Coordination.RequestID, r.Coordination.Reason, r.Coordination.Turn))
+			list = append(list, fmt.Sprintf("%s%s%s turn %d", r.Coordination.RequestID, r.Coordination.Reason, r.Coordination.Outcome, r.Coordination.Turn))
 		}
 	}
 	return list
@@ -116,7 +116,8 @@ func TestHostsEndSupersedes(t *testing.T) {
 	})
 }
 
-// A prompt that the host accepted and never wrote down died with it, and is closed; one that lies in its inbox lives on.
+// A prompt that the host accepted and never wrote down died with it, and is closed; one that lies in its inbox
+// lives on, but nothing comes of it before another prompt does.
 func TestPromptThatDied(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -128,7 +129,7 @@ func TestPromptThatDied(t *testing.T) {
 		{"unknown, not in the history", ledger.PromptUnknown, nil, []string{"p-1 turn 0"}},
 		{"being sent, for a long time", ledger.PromptSending, nil, []string{"p-1 turn 0"}},
 		{"refused", ledger.PromptRefused, nil, nil},
-		{"in the inbox", ledger.PromptAccepted, []string{"inbox"}, nil},
+		{"in the inbox, from which nothing is taken", ledger.PromptAccepted, []string{"inbox"}, []string{"p-1parked turn 0"}},
 		{"a message", ledger.PromptAccepted, []string{"inbox", "turn/start", "message", "turn/end"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -151,12 +152,8 @@ func TestPromptThatDied(t *testing.T) {
 				if diff := cmp.Diff(tt.want, interrupted(t, task)); diff != "" {
 					t.Error(diff)
 				}
-				want := ledger.TurnCompleted
-				if tt.name == "in the inbox" {
-					want = ledger.Starting
-				}
-				if snap := look(t, task); snap.Execution != want {
-					t.Errorf("the execution is %s, want %s", snap.Execution, want)
+				if snap := look(t, task); snap.Execution != ledger.TurnCompleted {
+					t.Errorf("the execution is %s, want %s", snap.Execution, ledger.TurnCompleted)
 				}
 			})
 		})

@@ -30,6 +30,8 @@ type Snapshot struct {
 	Final int64
 	// Goal is that of the root; nil when there is none.
 	Goal *ledger.Goal
+	// GoalKnown says that the records tell of a goal, also of one that was cleared.
+	GoalKnown bool
 	// Requests are the pending ones, oldest first.
 	Requests []Request
 	// Queue and Jobs are those of the root; a nil Queue means that no snapshot has come on this connection or before.
@@ -82,6 +84,8 @@ func (snap *Snapshot) record(state *ledger.State) {
 		goal := *g
 		snap.Goal = &goal
 	}
+	root := state.Sessions[state.Root]
+	snap.GoalKnown = root != nil && root.Goal != nil
 	if state.UpdatedAt > 0 {
 		snap.UpdatedAt = time.UnixMilli(state.UpdatedAt)
 	}

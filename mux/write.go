@@ -46,6 +46,9 @@ type Write struct {
 	// Goal is the change of the root's goal that the write makes, with the revision that it is to follow; nil for a
 	// message to a subagent, whose rpcId is the RequestID.
 	Goal *ledger.GoalChange
+	// Again says that the write may be made although an earlier one with this RequestID was, since it has no effect
+	// twice.
+	Again bool
 }
 
 // Issue makes a write, once: it is recorded before and after, so that a repetition can find out from the history what
@@ -64,7 +67,11 @@ func (t *Task) Issue(ctx context.Context, w Write, call func() error) error {
 	if err := t.resend(ctx); err != nil {
 		return err
 	}
-	if _, err := t.ledger.Append(ctx, issued(ledger.PromptSending)); err != nil {
+	batch := issued(ledger.PromptSending)
+	if w.Again {
+		batch = append(issued(ledger.PromptRefused), batch...)
+	}
+	if _, err := t.ledger.Append(ctx, batch); err != nil {
 		return err
 	}
 	if err := t.ledger.Sync(); err != nil {

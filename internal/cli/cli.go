@@ -69,6 +69,7 @@ func command(std streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(serveCommand(std), demoCommand(std), versionCommand(std))
 	root.AddCommand(lookCommands(std)...)
+	root.AddCommand(watchCommand(std))
 	repairCommands(std, root)
 	root.AddCommand(setupCommands(std)...)
 	root.SetHelpCommand(helpCommand(root))

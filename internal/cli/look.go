@@ -158,8 +158,21 @@ func oneTask(cmd *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("%s takes one task, got %q", cmd.Name(), args)}
 }
 
+// place is the home and the host that the environment names, and an operator that looks at both.
+type place struct {
+	home     *home.Home
+	host     dsh.Host
+	hostURL  string
+	operator *operator.Operator
+}
+
 // withOperator runs f over the home and the host that the environment names, until it is done or a signal comes.
 func withOperator(f func(context.Context, *operator.Operator) error) error {
+	return withPlace(func(ctx context.Context, p place) error { return f(ctx, p.operator) })
+}
+
+// withPlace is withOperator for who needs more than that.
+func withPlace(f func(context.Context, place) error) error {
 	cfg, err := config.Load(os.Getenv)
 	if err != nil {
 		return usageError{fmt.Errorf("the environment is wrong:\n%w", err)}
@@ -172,7 +185,9 @@ func withOperator(f func(context.Context, *operator.Operator) error) error {
 	defer stop()
 	client := dsh.New(cfg.HostURL, dsh.Options{RequestTimeout: cfg.RequestTimeout})
 	defer client.CloseIdle()
-	return f(ctx, operator.New(operator.Options{Home: h, Host: client, HostURL: cfg.HostURL.String(), LedgerMaxBytes: cfg.LedgerMaxBytes}))
+	url := cfg.HostURL.String()
+	return f(ctx, place{home: h, host: client, hostURL: url,
+		operator: operator.New(operator.Options{Home: h, Host: client, HostURL: url, LedgerMaxBytes: cfg.LedgerMaxBytes})})
 }
 
 // problems is the error of a list in which something is wrong: the list has said what.

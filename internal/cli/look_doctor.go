@@ -9,6 +9,7 @@ import (
 
 	"dsh-agentlink/internal/lifetime"
 	"dsh-agentlink/internal/operator"
+	"dsh-agentlink/internal/words"
 )
 
 func doctorCommand(std streams) *cobra.Command {
@@ -37,10 +38,10 @@ func doctorCommand(std streams) *cobra.Command {
 
 // marks are how the levels of findings look.
 var marks = map[operator.Level]cell{
-	operator.OK:      {"ok", good},
-	operator.Note:    {"note", faint},
-	operator.Warning: {"warning", careful},
-	operator.Bad:     {"ERROR", bad},
+	operator.OK:      {"ok", words.Good},
+	operator.Note:    {"note", words.Faint},
+	operator.Warning: {"warning", words.Careful},
+	operator.Bad:     {"ERROR", words.Bad},
 }
 
 func showReport(s *screen, r operator.Report) {
@@ -55,16 +56,16 @@ func showReport(s *screen, r operator.Report) {
 		last = f.Area
 		mark := marks[f.Level]
 		first := true
-		for _, line := range lines(f.Text) {
+		for _, line := range words.Lines(f.Text) {
 			if first {
-				s.line("%s  %s  %s", s.paint(bold, fmt.Sprintf("%-*s", areaWidth, area)), s.paint(mark.tint, fmt.Sprintf("%-*s", levelWidth, mark.text)), line)
+				s.line("%s  %s  %s", s.paint(words.Bold, fmt.Sprintf("%-*s", areaWidth, area)), s.paint(mark.tint, fmt.Sprintf("%-*s", levelWidth, mark.text)), line)
 			} else {
 				s.line("%*s%s", areaWidth+levelWidth+4, "", line)
 			}
 			first = false
 		}
 		if f.Help != "" {
-			s.line("%*s> %s", areaWidth+levelWidth+4, "", s.paint(bold, visible(f.Help)))
+			s.line("%*s> %s", areaWidth+levelWidth+4, "", s.paint(words.Bold, words.Visible(f.Help)))
 		}
 	}
 	s.line("%s, %s", plural(r.Errors, "error"), plural(r.Warnings, "warning"))

@@ -8,28 +8,11 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"dsh-agentlink/internal/operator"
-	"dsh-agentlink/ledger"
+	"dsh-agentlink/internal/words"
 )
 
 // titleWidth is how many columns of a title a table shows.
 const titleWidth = 40
-
-// statusTint is the colour of a task's status.
-func statusTint(status string) tint {
-	switch ledger.Execution(status) {
-	case ledger.Starting, ledger.Running:
-		return bold
-	case ledger.AwaitingApproval, ledger.AwaitingInput:
-		return asking
-	case ledger.TurnCompleted:
-		return good
-	case ledger.Failed, operator.StatusNoSession:
-		return bad
-	case ledger.Canceled, ledger.Interrupted:
-		return careful
-	}
-	return faint
-}
 
 func showTasks(s *screen, answer operator.TasksAnswer) {
 	away(s, answer.HostUnreachable, "this is what the ledgers know")
@@ -51,9 +34,9 @@ func showTasks(s *screen, answer operator.TasksAnswer) {
 		if t.Workspace != nil {
 			workspace = t.Workspace.Cwd
 		}
-		status := taskStatus(t)
-		rows = append(rows, []cell{text(t.TaskID), tinted(statusTint(strings.TrimRight(status, "?+")), status), text(s.age(t.UpdatedAt)), text(last),
-			tinted(asking, pending), text(workspace), text(clip(t.Title, titleWidth))})
+		status := words.Status(t)
+		rows = append(rows, []cell{text(t.TaskID), tinted(words.StatusTint(strings.TrimRight(status, "?+")), status), text(s.age(t.UpdatedAt)), text(last),
+			tinted(words.Asking, pending), text(workspace), text(words.Clip(t.Title, titleWidth))})
 	}
 	s.table([]string{"TASK", "STATUS", "AGE", "LAST EVENT", "PENDING", "WORKSPACE", "TITLE"}, rows)
 	if answer.More > 0 {
@@ -67,21 +50,10 @@ func showTasks(s *screen, answer operator.TasksAnswer) {
 	}
 }
 
-// taskStatus is a status in one word: with ? it is the last known one, with + the ledger is behind the host.
-func taskStatus(t operator.Task) string {
-	switch {
-	case t.Status == operator.StatusUnknown && t.Execution != "":
-		return string(t.Execution) + "?"
-	case t.Behind:
-		return t.Status + "+"
-	}
-	return t.Status
-}
-
 // away says that the host could not be asked.
 func away(s *screen, why, instead string) {
 	if why != "" {
-		s.line("%s", s.paint(careful, visible(why)+"; "+instead))
+		s.line("%s", s.paint(words.Careful, words.Visible(why)+"; "+instead))
 	}
 }
 
@@ -90,9 +62,9 @@ func trouble(s *screen, name, problem, help string) {
 	if problem == "" {
 		return
 	}
-	s.line("%s", s.paint(bad, visible(name+": "+problem)))
+	s.line("%s", s.paint(words.Bad, words.Visible(name+": "+problem)))
 	if help != "" {
-		s.line("  %s", visible(help))
+		s.line("  %s", words.Visible(help))
 	}
 }
 
@@ -100,9 +72,9 @@ func showLocks(s *screen, answer operator.LocksAnswer) {
 	if len(answer.Locks) > 0 {
 		var rows [][]cell
 		for _, l := range answer.Locks {
-			state := tinted(plain, l.State)
+			state := tinted(words.Plain, l.State)
 			if l.Problem != "" {
-				state.tint = bad
+				state.tint = words.Bad
 			}
 			name := l.TaskID
 			if name == "" {
@@ -140,16 +112,16 @@ func showClaims(s *screen, answer operator.ClaimsAnswer) {
 	}
 	var rows [][]cell
 	for _, c := range answer.Claims {
-		session := tinted(plain, c.Session)
+		session := tinted(words.Plain, c.Session)
 		switch {
 		case c.Session == operator.SessionGone:
-			session.tint = bad
+			session.tint = words.Bad
 		case c.Running:
-			session = tinted(bold, "running")
+			session = tinted(words.Bold, "running")
 		}
 		cwd := text(c.Cwd)
 		if c.CwdMissing {
-			cwd = tinted(careful, c.Cwd+" (no such folder)")
+			cwd = tinted(words.Careful, c.Cwd+" (no such folder)")
 		}
 		rows = append(rows, []cell{text(c.TaskID), text(string(c.Mode)), session, text(s.age(c.CreatedAt)), cwd})
 	}
@@ -166,12 +138,12 @@ func showLedgers(s *screen, answer operator.LedgersAnswer) {
 	}
 	var rows [][]cell
 	for _, l := range answer.Ledgers {
-		state := tinted(good, l.State)
+		state := tinted(words.Good, l.State)
 		if l.Problem != "" {
-			state.tint = bad
+			state.tint = words.Bad
 		}
 		rows = append(rows, []cell{text(l.TaskID), state, text(cursors(l)), text(positive(l.Checkpoint)), text(humanize.IBytes(uint64(max(0, l.Bytes)))),
-			text(s.age(l.UpdatedAt)), tinted(careful, remarks(l))})
+			text(s.age(l.UpdatedAt)), tinted(words.Careful, remarks(l))})
 	}
 	s.table([]string{"TASK", "STATE", "CURSORS", "CHECKPOINT", "SIZE", "AGE", ""}, rows)
 	for _, l := range answer.Ledgers {

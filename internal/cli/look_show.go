@@ -10,6 +10,7 @@ import (
 
 	"dsh-agentlink/internal/operator"
 	"dsh-agentlink/internal/tasks"
+	"dsh-agentlink/internal/words"
 )
 
 // taskStatusAnswer is what is shown of the answer of dsh_status.
@@ -44,11 +45,11 @@ func showSheet(s *screen, sheet operator.Sheet) {
 	var status taskStatusAnswer
 	if len(sheet.Status) > 0 {
 		if err := json.Unmarshal(sheet.Status, &status); err != nil {
-			s.line("the status cannot be read: %s", visible(err.Error()))
+			s.line("the status cannot be read: %s", words.Visible(err.Error()))
 		}
 	}
 	s.sheet([]pair{
-		{"task", tinted(bold, sheet.TaskID)},
+		{"task", tinted(words.Bold, sheet.TaskID)},
 		{"title", text(status.Title)},
 		{"session", text(sheet.SessionID)},
 		{"status", standing(status)},
@@ -62,21 +63,21 @@ func showSheet(s *screen, sheet operator.Sheet) {
 		{"subagents", text(subagents(status))},
 		{"workspace", workspaceOf(sheet)},
 		{"ledger", ledgerLine(sheet)},
-		{"gaps", tinted(bad, gaps(status))},
-		{"fault", tinted(bad, status.Fault)},
-		{"no content", tinted(careful, status.ContentUnavailable)},
-		{"files", text(strings.Join(nonEmpty(sheet.Files.Task, sheet.Files.Claim, sheet.Files.Ledger), "\n"))},
+		{"gaps", tinted(words.Bad, gaps(status))},
+		{"fault", tinted(words.Bad, status.Fault)},
+		{"no content", tinted(words.Careful, status.ContentUnavailable)},
+		{"files", text(strings.Join(words.NonEmpty(sheet.Files.Task, sheet.Files.Claim, sheet.Files.Ledger), "\n"))},
 	})
 	for _, p := range status.Pending {
 		s.line("")
 		showPending(s, p)
 	}
 	if status.Failure != nil {
-		s.line("\n%s", s.paint(bad, "failure"))
+		s.line("\n%s", s.paint(words.Bad, "failure"))
 		s.paragraph("  ", status.Failure.Message)
 	}
 	if status.FinalMessage != nil {
-		s.line("\n%s", s.paint(bold, "last message"))
+		s.line("\n%s", s.paint(words.Bold, "last message"))
 		s.paragraph("  ", status.FinalMessage.Text)
 	}
 	trouble(s, "problem", sheet.Problem, sheet.Help)
@@ -84,7 +85,7 @@ func showSheet(s *screen, sheet operator.Sheet) {
 
 // paragraph writes a text, each line behind an indent.
 func (s *screen) paragraph(indent, text string) {
-	for _, line := range lines(text) {
+	for _, line := range words.Lines(text) {
 		s.line("%s%s", indent, line)
 	}
 }
@@ -94,7 +95,7 @@ func moment(s *screen, stamp string) string {
 	if stamp == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s ago)", clock(stamp), s.age(stamp))
+	return fmt.Sprintf("%s (%s ago)", words.Clock(stamp), s.age(stamp))
 }
 
 func standing(status taskStatusAnswer) cell {
@@ -102,16 +103,16 @@ func standing(status taskStatusAnswer) cell {
 		return cell{}
 	}
 	if status.Status == status.Execution {
-		return tinted(statusTint(status.Status), status.Status)
+		return tinted(words.StatusTint(status.Status), status.Status)
 	}
-	return tinted(careful, fmt.Sprintf("%s; last known: %s", status.Availability, status.Execution))
+	return tinted(words.Careful, fmt.Sprintf("%s; last known: %s", status.Availability, status.Execution))
 }
 
 func launch(l operator.Launch) cell {
 	if l.PromptSent == tasks.SentYes {
 		return text("complete")
 	}
-	return tinted(careful, fmt.Sprintf("got to %q, prompt sent: %s", l.Stage, l.PromptSent))
+	return tinted(words.Careful, fmt.Sprintf("got to %q, prompt sent: %s", l.Stage, l.PromptSent))
 }
 
 func turn(s *screen, status taskStatusAnswer) string {
@@ -146,7 +147,7 @@ func queue(status taskStatusAnswer) string {
 func jobs(status taskStatusAnswer) string {
 	var list []string
 	for _, j := range status.Jobs {
-		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s %s", j.ID, j.Status, visible(j.Label))))
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s %s", j.ID, j.Status, words.Visible(j.Label))))
 	}
 	return strings.Join(list, "\n")
 }
@@ -173,9 +174,9 @@ func workspaceOf(sheet operator.Sheet) cell {
 	case c == nil:
 		return cell{}
 	case c.Cwd == "":
-		return tinted(bad, "its claim cannot be read")
+		return tinted(words.Bad, "its claim cannot be read")
 	case c.CwdMissing:
-		return tinted(careful, fmt.Sprintf("%s (%s, no such folder)", c.Cwd, c.Mode))
+		return tinted(words.Careful, fmt.Sprintf("%s (%s, no such folder)", c.Cwd, c.Mode))
 	}
 	return text(fmt.Sprintf("%s (%s)", c.Cwd, c.Mode))
 }
@@ -183,71 +184,27 @@ func workspaceOf(sheet operator.Sheet) cell {
 func ledgerLine(sheet operator.Sheet) cell {
 	l := sheet.Ledger
 	if l.Problem != "" {
-		return tinted(bad, l.State)
+		return tinted(words.Bad, l.State)
 	}
-	words := []string{l.State}
+	facts := []string{l.State}
 	if l.Last > 0 {
-		words = append(words, "cursors "+cursors(l), humanize.IBytes(uint64(max(0, l.Bytes))))
+		facts = append(facts, "cursors "+cursors(l), humanize.IBytes(uint64(max(0, l.Bytes))))
 	}
 	if l.Checkpoint > 0 {
-		words = append(words, "checkpoint at "+strconv.FormatInt(l.Checkpoint, 10))
+		facts = append(facts, "checkpoint at "+strconv.FormatInt(l.Checkpoint, 10))
 	}
 	if more := remarks(l); more != "" {
-		words = append(words, more)
+		facts = append(facts, more)
 	}
 	if sheet.Unrecorded > 0 {
-		words = append(words, fmt.Sprintf("%d records behind the host", sheet.Unrecorded))
+		facts = append(facts, fmt.Sprintf("%d records behind the host", sheet.Unrecorded))
 	}
-	return text(strings.Join(words, ", "))
+	return text(strings.Join(facts, ", "))
 }
 
-func nonEmpty(words ...string) []string {
-	var list []string
-	for _, w := range words {
-		if w != "" {
-			list = append(list, w)
-		}
-	}
-	return list
-}
-
-// showPending writes a request that waits for a person so that it cannot be overlooked. Nothing here answers it.
+// showPending writes a request that waits for a person.
 func showPending(s *screen, p operator.Pending) {
-	waits := fmt.Sprintf(">> %s %s waits", strings.ToUpper(p.Type), p.RequestID)
-	if p.AgeSec > 0 {
-		waits += fmt.Sprintf(" since %ds", p.AgeSec)
-	}
-	if p.Answer != "" {
-		waits += "; an answer went out, its outcome is " + p.Answer
-	}
-	s.line("%s", s.paint(asking, visible(waits)))
-	if p.ToolName != "" {
-		s.paragraph("   ", "tool "+p.ToolName)
-	}
-	if p.Reason != "" {
-		s.paragraph("   ", "because "+p.Reason)
-	}
-	if p.Command != "" {
-		first, rest, more := strings.Cut(p.Command, "\n")
-		s.line("   $ %s", visible(first))
-		if more {
-			s.paragraph("     ", rest)
-		}
-	}
-	for _, q := range p.Questions {
-		s.paragraph("   ", q.Question)
-		if q.Detail != "" {
-			s.paragraph("     ", q.Detail)
-		}
-		for _, o := range q.Options {
-			option := "- " + o.Label
-			if o.Description != "" {
-				option += ": " + o.Description
-			}
-			s.paragraph("     ", option)
-		}
-	}
-	if p.Unavailable != "" {
-		s.paragraph("   ", p.Unavailable)
+	for _, line := range words.Pending(p) {
+		s.words(line)
 	}
 }

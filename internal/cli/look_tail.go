@@ -9,6 +9,7 @@ import (
 
 	"dsh-agentlink/bridge"
 	"dsh-agentlink/internal/operator"
+	"dsh-agentlink/internal/words"
 )
 
 // defaultTail is how many events a tail shows that names no beginning.
@@ -103,19 +104,12 @@ func showTail(s *screen, t operator.Tail) {
 		showPending(s, p)
 	}
 	if t.Fault != "" {
-		s.line("%s", s.paint(bad, visible(t.Fault)))
+		s.line("%s", s.paint(words.Bad, words.Visible(t.Fault)))
 	}
 	if t.HasMore {
 		s.line("there is more; --since %d goes on", t.NextCursor)
 	}
-	s.line("%s", s.paint(statusTint(t.Status), standingOf(t)))
-}
-
-func standingOf(t operator.Tail) string {
-	if t.Status == string(t.Execution) {
-		return t.Status
-	}
-	return fmt.Sprintf("%s; last known: %s", t.Availability, t.Execution)
+	s.line("%s", s.paint(words.StatusTint(t.Status), words.Standing(t)))
 }
 
 // follower shows a tail as it grows.
@@ -147,7 +141,7 @@ func (f *follower) show(t operator.Tail) error {
 		}
 	}
 	if !f.json && t.Status != f.status && t.Availability == f.availability {
-		f.line("%s", f.paint(statusTint(t.Status), standingOf(t)))
+		f.line("%s", f.paint(words.StatusTint(t.Status), words.Standing(t)))
 	}
 	f.status = t.Status
 	return f.err
@@ -166,6 +160,6 @@ func (f *follower) turnOver(t operator.Tail) {
 	case t.ContentUnavailable != "":
 		away(f.screen, t.ContentUnavailable, "waiting for it")
 	case !first:
-		f.line("%s", f.paint(good, "the host is back"))
+		f.line("%s", f.paint(words.Good, "the host is back"))
 	}
 }

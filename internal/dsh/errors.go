@@ -56,6 +56,8 @@ const (
 	CodePresetConflict    = "agent-preset-conflict"
 	CodeQueueItemNotFound = "queue-item-not-found"
 	CodeModelUnavailable  = "model-unavailable"
+	CodeForkUnavailable   = "fork-unavailable"
+	CodeSubagentNotFound  = "subagent-not-found"
 	CodeInternal          = "internal"
 )
 

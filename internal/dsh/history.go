@@ -36,17 +36,24 @@ func (c *Client) History(ctx context.Context, req HistoryRequest) (HistoryPage, 
 }
 
 func decodeHistory(value gjson.Result) (page HistoryPage, bad string) {
-	o := root(value, &bad)
+	if page, ok := walkHistory(value.Raw); ok {
+		return page, ""
+	}
+	readPage(root(value, &bad), &page, &bad)
+	return page, bad
+}
+
+// readPage reads a page with care, and names what is wrong with it.
+func readPage(o object, page *HistoryPage, bad *string) {
 	page.HasMore = o.flag("hasMore")
 	o.list("events", func(entry object) {
 		event := entry.within("event")
 		e := readEvent(event)
-		if n := len(page.Events); bad == "" && n > 0 && e.Seq != page.Events[n-1].Seq+1 {
+		if n := len(page.Events); *bad == "" && n > 0 && e.Seq != page.Events[n-1].Seq+1 {
 			event.fault("seq", "does not follow the one before it")
 		}
 		page.Events = append(page.Events, e)
 	})
-	return page, bad
 }
 
 // readEvent reads an event of a history page or of a frame. The view that goes along with one is derived and ignored.

@@ -183,7 +183,8 @@ type HistoryRequest struct {
 	SubagentMode    string
 }
 
-// HistoryPage is a contiguous run of events in ascending seq, chunks included.
+// HistoryPage is a contiguous run of events in ascending seq, chunks included. The Data of its events can share the
+// memory of the whole page: it must not be written to, and whoever keeps one for long keeps all of them.
 type HistoryPage struct {
 	Events []Event
 	// HasMore says that there are older events than Events[0].

@@ -50,7 +50,7 @@ var replays = []replay{
 	{name: "reject", before: map[int][]need{3: {{kindApprovalRequested, 1}}}},
 	{name: "subagent", before: map[int][]need{3: {{eventTurnEnd, 2}}}},
 	{name: "background"},
-	{name: "goal"},
+	{name: "goal", before: map[int][]need{3: {{eventGoal, 2}}}},
 	{name: "errors"},
 	// Captured from the same release as the others, with the same scripted model.
 	{name: "steer", before: map[int][]need{3: {{eventToolCall, 1}, {eventTitle, 2}}, 6: {{eventTurnEnd, 2}}}},
@@ -201,11 +201,17 @@ func ids(lines []line) map[string][]string {
 	for _, l := range lines {
 		var call struct {
 			Result struct {
-				Value struct{ SessionID string }
+				Value struct {
+					SessionID string
+					Ref       struct{ ID string }
+				}
 			}
 		}
 		if l.K == "rpc" && l.Method == "session.create" && json.Unmarshal(l.Response, &call) == nil {
 			note("session", call.Result.Value.SessionID)
+		}
+		if l.K == "rpc" && l.Method == "goal.create" && json.Unmarshal(l.Response, &call) == nil {
+			note("goal", call.Result.Value.Ref.ID)
 		}
 		var f struct {
 			RPCID   string `json:"rpcId"`

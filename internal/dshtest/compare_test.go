@@ -216,7 +216,7 @@ func normalValue(name string, v any) any {
 		return anySleep.ReplaceAllString(v, "a pause")
 	case float64:
 		switch name {
-		case "time", "updatedAt", "createdAt", "startedAt", "finishedAt", "lastPromptAt":
+		case "time", "updatedAt", "createdAt", "clearedAt", "startedAt", "finishedAt", "lastPromptAt":
 			return "a number"
 		}
 	}
@@ -227,7 +227,7 @@ func normalValue(name string, v any) any {
 func hostText(text string) bool {
 	for _, start := range []string{
 		"Current runtime context.", "The file policy", "Operations that need approval", "You work for another agent.",
-		"background job bash-", "The tool call was interrupted", "```console\nThe tool call was interrupted",
+		"background job bash-", "<goal_round>", "The tool call was interrupted", "```console\nThe tool call was interrupted",
 	} {
 		if strings.HasPrefix(text, start) {
 			return true

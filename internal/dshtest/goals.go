@@ -3,6 +3,8 @@ package dshtest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -127,16 +129,12 @@ func moveGoal(operation, phase string, from ...string) func(*Host, request) (any
 			return nil, f
 		}
 		g := &s.aim.Goal
-		allowed := false
-		for _, p := range from {
-			allowed = allowed || p == g.Phase
-		}
 		refuse := func(why string) *failure {
 			return goalFailure("GOAL_INVALID_TRANSITION", fmt.Sprintf(why, g.ID))
 		}
 		switch {
-		case !allowed:
-			return nil, refuse("cannot " + operation + " goal %q from phase " + quote(g.Phase))
+		case !slices.Contains(from, g.Phase):
+			return nil, refuse("cannot " + operation + " goal %q from phase " + quote(g.Phase) + "; expected " + strings.Join(from, " or "))
 		case operation == "resume" && g.Phase == goalActive && s.armed:
 			return nil, refuse("goal %q is already active and armed")
 		case operation == "resume" && s.aim.Rounds >= g.MaxRounds:
@@ -156,7 +154,7 @@ func clearGoal(h *Host, req request) (any, *failure) {
 	ref := object{"id": s.aim.Goal.ID, "revision": s.aim.Goal.Revision + 1}
 	s.aim, s.goal, s.armed = nil, nil, false
 	h.project(s, "goal", nil, s.lastSeq()+1)
-	h.emit(s, eventGoal, object{"kind": eventGoal, "version": 1, "operation": "clear", "cleared": ref, "updatedAt": now()})
+	h.emit(s, eventGoal, object{"kind": eventGoal, "version": 1, "operation": "clear", "cleared": ref, "clearedAt": now()})
 	return object{"cleared": true}, nil
 }
 

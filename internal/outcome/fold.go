@@ -192,6 +192,7 @@ func (f *fold) shell(c *call) []File {
 		out := readConsole(c.text)
 		cmd.Exit, cmd.Signal, cmd.TimedOut, cmd.Output, cmd.Truncated = out.exit, out.signal, out.timedOut, out.text, out.truncated
 	}
+	cmd.Output = ansi.ReplaceAllString(cmd.Output, "")
 	cmd.failed = cmd.failed || cmd.Signal != "" || cmd.Exit != nil && *cmd.Exit != 0
 	if cmd.Truncated {
 		f.warn(Warning{Ref: f.ref(cmd.Result), Kind: WarnTruncated, Tool: c.Name})

@@ -115,9 +115,10 @@ type Warning struct {
 	Detail string
 }
 
-// Of folds the events of one turn, given in ascending seq, of one session.
-func Of(session string, events []dsh.Event) Turn {
-	f := fold{session: session, turn: Turn{Session: session, Start: -1, End: -1}, calls: map[string]*call{}, jobs: map[string]*call{}, asked: map[string]string{}}
+// Of folds the events of one turn, given in ascending seq, of one session. dir is the session's directory; when it is
+// empty, the file tools' own reports tell it, or paths stay as they are.
+func Of(session, dir string, events []dsh.Event) Turn {
+	f := fold{session: session, dir: dir, turn: Turn{Session: session, Start: -1, End: -1}, calls: map[string]*call{}, jobs: map[string]*call{}, asked: map[string]string{}}
 	for _, ev := range events {
 		f.event(ev)
 	}

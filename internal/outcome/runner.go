@@ -150,8 +150,9 @@ func asksOnly(name string, args []string) bool {
 }
 
 func nodeRunner(args []string) string {
-	for _, a := range args {
+	for i, a := range args {
 		switch {
+		case i > 0 && slices.Contains([]string{"-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"}, args[i-1]):
 		case a == "--test":
 			return nodeTest
 		case !strings.HasPrefix(a, "-"):

@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -107,6 +108,8 @@ func (w *walker) stmt(stmt *syntax.Stmt, s scope) {
 		}
 	}
 	switch cmd := stmt.Cmd.(type) {
+	case nil:
+		w.call(&syntax.CallExpr{}, s, writes)
 	case *syntax.CallExpr:
 		w.call(cmd, s, writes)
 	case *syntax.BinaryCmd:
@@ -203,7 +206,8 @@ func (w *walker) call(call *syntax.CallExpr, s scope, writes []string) {
 	}
 	if script, ok := c.script(); ok {
 		strict, pipes, dir := w.strict, w.pipes, w.dir
-		w.strict, w.pipes = w.strict && c.args[0] == "eval" || setsStrict(c.args), w.pipes && c.args[0] == "eval"
+		w.strict = w.strict && c.args[0] == "eval" || setsStrict(c.args)
+		w.pipes = w.pipes && c.args[0] == "eval" || c.args[0] != "eval" && slices.Contains(c.args, "pipefail")
 		w.line(script, scope{ran: c.ran, ok: c.ok, filtered: c.filtered})
 		if c.args[0] != "eval" {
 			w.strict, w.pipes, w.dir = strict, pipes, dir

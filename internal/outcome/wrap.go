@@ -119,7 +119,7 @@ func (c *simple) script() (string, bool) {
 			switch {
 			case !strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "+"):
 				return "", false
-			case a == "-o" || a == "+o" || a == "-O":
+			case !strings.HasPrefix(a, "--") && !strings.Contains(a, "c") && strings.ContainsAny(a[1:], "oO"):
 				i++
 			case !strings.HasPrefix(a, "--") && strings.Contains(a, "c"):
 				for j := i + 1; j < len(c.args); j++ {

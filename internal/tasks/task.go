@@ -67,10 +67,27 @@ type Task struct {
 	Preset string `json:"preset,omitempty"`
 	Stage  Stage  `json:"stage"`
 	// PromptID is the rpcId of the first prompt: how its message is found in the session's history.
-	PromptID   string `json:"promptId,omitempty"`
-	PromptSent Sent   `json:"promptSent"`
+	PromptID string `json:"promptId,omitempty"`
+	// PromptSent is what is known of that prompt or, of a task that was launched without one, of its goal.
+	PromptSent Sent `json:"promptSent"`
+	// GoalSent is what is known of the goal that the task was launched with; empty for none.
+	GoalSent Sent `json:"goalSent,omitempty"`
+	// ForkOf is the session that the task's was forked from. The host chooses a fork's id, so SessionID stands for a
+	// session that no host has until the launch has reached [Created].
+	ForkOf string `json:"forkOf,omitempty"`
 	// Request identifies the call that made the task; nil when the caller gave it no id.
 	Request *Request `json:"request,omitempty"`
+}
+
+// Launched reports whether nothing of the launch is missing.
+func (t Task) Launched() bool {
+	switch {
+	case t.GoalSent != "" && t.GoalSent != SentYes:
+		return false
+	case t.ForkOf != "" && t.PromptID == "" && t.GoalSent == "":
+		return t.Stage.Reached(Created) // a fork can do without a prompt
+	}
+	return t.PromptSent == SentYes
 }
 
 // fileTask is a task as it is in its file.
@@ -92,11 +109,13 @@ func (t Task) Validate() error {
 		return errors.New("createdAt is out of range")
 	case !t.Stage.Valid():
 		return fmt.Errorf("stage %q is none of %v", t.Stage, stages)
+	case t.GoalSent != "" && !t.GoalSent.Valid():
+		return fmt.Errorf("goalSent %q is none of %v", t.GoalSent, []Sent{SentNo, SentYes, SentUnknown})
 	case !t.PromptSent.Valid():
 		return fmt.Errorf("promptSent %q is none of %v", t.PromptSent, []Sent{SentNo, SentYes, SentUnknown})
 	}
 	for _, f := range []struct{ name, value string }{
-		{"sessionId", t.SessionID}, {"preset", t.Preset}, {"promptId", t.PromptID},
+		{"sessionId", t.SessionID}, {"preset", t.Preset}, {"promptId", t.PromptID}, {"forkOf", t.ForkOf},
 	} {
 		if !isName(f.value) {
 			return fmt.Errorf("%s is no id: it has spaces or control characters, or more than %d bytes", f.name, maxFieldBytes)

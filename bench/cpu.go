@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"dsh-agentlink/internal/dshtest"
+	"dsh-agentlink/internal/labmodel"
+)
+
+// cpu measures the CPU time of a bridge over its whole life: in one that watches a long turn, and in one that is
+// connected to a host on which others work.
+func cpu(b *bench) error {
+	base, err := shortLife(b)
+	if err != nil {
+		return err
+	}
+	turn, err := longTurn(b)
+	if err != nil {
+		return err
+	}
+	b.table.add(figure{What: "CPU of a 600-step turn, watched to its end", Value: short(turn), Floor: short(base) + " start and end alone", Bar: "500 ms",
+		Verdict: verdict(turn <= 500*time.Millisecond)})
+	const foreign, seconds = 10_000, 10
+	noisy, err := foreignFrames(b, foreign, seconds*time.Second)
+	if err != nil {
+		return err
+	}
+	percent := float64(noisy-base) / float64(seconds*time.Second) * 100
+	b.table.atMost(fmt.Sprintf("CPU of %d foreign frames/s, of one core", foreign), "%.1f%%", percent, 20)
+	return nil
+}
+
+// shortLife is a bridge that connects and ends.
+func shortLife(b *bench) (time.Duration, error) { return foreignFrames(b, 0, 0) }
+
+func longTurn(b *bench) (time.Duration, error) {
+	r, err := b.rig(dshtest.Options{StatsFrames: true})
+	if err != nil {
+		return 0, err
+	}
+	defer r.close()
+	c, err := r.launch()
+	if err != nil {
+		return 0, err
+	}
+	steps := make([]labmodel.Step, 600)
+	for i := range steps {
+		steps[i] = labmodel.Step{Tool: "bash", Args: json.RawMessage(`{"command":"true"}`), HangMs: 10}
+	}
+	task, err := r.delegate(c, dshtest.Script(append(steps, labmodel.Step{Say: "done"})...))
+	if err == nil {
+		_, err = c.watch(task, "attention")
+	}
+	used, ended := c.end()
+	if err == nil {
+		err = ended
+	}
+	return used, err
+}
+
+func foreignFrames(b *bench, perSecond int, d time.Duration) (time.Duration, error) {
+	r, err := b.rig(dshtest.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer r.close()
+	ctx, stop := context.WithCancel(b.ctx)
+	defer stop()
+	c, err := r.launch()
+	if err != nil {
+		return 0, err
+	}
+	_, err = c.tool("dsh_host_status", args{})
+	if perSecond > 0 {
+		r.host.ForeignNoise(ctx, perSecond)
+	}
+	time.Sleep(d)
+	stop()
+	used, ended := c.end()
+	if err == nil {
+		err = ended
+	}
+	return used, err
+}
+
+// watched is how a task was followed to its end.
+type watched struct {
+	waits, bytes int
+	texts        []string
+}
+
+// watch waits until the task has ended.
+func (c *child) watch(task delegated, until string) (watched, error) {
+	var w watched
+	cursor := task.Cursor
+	for {
+		text, err := c.tool("dsh_wait", args{"taskId": task.TaskID, "sinceCursor": cursor, "timeoutSec": 30, "until": until})
+		if err != nil {
+			return w, err
+		}
+		w.waits, w.bytes, w.texts = w.waits+1, w.bytes+len(text), append(w.texts, text)
+		var answer struct {
+			Reason     string `json:"reason"`
+			NextCursor int64  `json:"nextCursor"`
+		}
+		if err := json.Unmarshal([]byte(text), &answer); err != nil {
+			return w, err
+		}
+		if answer.Reason == "terminal" {
+			return w, nil
+		}
+		cursor = answer.NextCursor
+	}
+}

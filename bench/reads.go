@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+
+	"dsh-agentlink/internal/dshtest"
+)
+
+// long makes a rig with one finished task of 10,000 records, and a bridge that has read it.
+func (b *bench) long() (*rig, *child, string, error) {
+	r, err := b.rig(dshtest.Options{})
+	if err != nil {
+		return nil, nil, "", err
+	}
+	id, err := r.host.AddSession(dshtest.SessionSpec{Cwd: r.cwd, Title: "Long", Turns: 10_000/turnRecords + 1, Attached: true})
+	var task string
+	if err == nil {
+		task, err = r.task(1, id)
+	}
+	var c *child
+	if err == nil {
+		c, err = r.launch()
+	}
+	if err == nil {
+		_, err = c.tool("dsh_wait", args{"taskId": task, "timeoutSec": 0})
+	}
+	if err != nil {
+		_, _ = c.end()
+		r.close()
+		return nil, nil, "", err
+	}
+	return r, c, task, nil
+}
+
+// reads measures the tools that look, against the calls they make of the host: those are recorded and made again by a
+// plain reader.
+func reads(b *bench) error {
+	r, c, task, err := b.long()
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	defer func() { _, _ = c.end() }()
+	text, err := c.tool("dsh_status", args{"taskId": task})
+	if err != nil {
+		return err
+	}
+	cursor := number(text, "cursor")
+	for _, m := range []struct {
+		what, tool string
+		args       args
+	}{
+		{"dsh_status, 10,000 records", "dsh_status", args{"taskId": task}},
+		{"dsh_tail, the last 20", "dsh_tail", args{"taskId": task, "sinceCursor": cursor - 20, "maxEvents": 20}},
+		{"dsh_tail, the first 50", "dsh_tail", args{"taskId": task, "sinceCursor": 0, "maxEvents": 50}},
+	} {
+		if err := r.read(c, m.what, m.tool, m.args); err != nil {
+			return err
+		}
+	}
+	t, err := b.thousand()
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	lister, err := t.launch()
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = lister.end() }()
+	if err := t.read(lister, "dsh_list, 1,000 tasks", "dsh_list", args{}); err != nil {
+		return err
+	}
+	return t.read(lister, "dsh_list of all, the first 200 of 1,000", "dsh_list", args{"state": "all", "limit": 200})
+}
+
+// read measures one tool.
+func (r *rig) read(c *child, what, tool string, a args) error {
+	if _, err := c.tool(tool, a); err != nil {
+		return err
+	}
+	before := len(r.host.Requests())
+	if _, err := c.tool(tool, a); err != nil {
+		return err
+	}
+	calls := r.host.Requests()[before:]
+	floor := newPlain(r.host.URL())
+	defer floor.close()
+	ours, plain, err := alternate(40, clock(func() error {
+		_, err := c.tool(tool, a)
+		return err
+	}), clock(func() error { return floor.replay(r.b.ctx, calls) }))
+	if err != nil {
+		return err
+	}
+	r.b.table.times(what, median(ours), median(plain), fmt.Sprintf("its %s", names(calls)), 1.3)
+	return nil
+}
+
+// names tells which calls these are.
+func names(calls []dshtest.Request) string {
+	if len(calls) == 0 {
+		return "no calls"
+	}
+	text := ""
+	for i, c := range calls {
+		if i > 0 {
+			text += ", "
+		}
+		text += c.Method
+	}
+	return text
+}

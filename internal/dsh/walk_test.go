@@ -1,0 +1,93 @@
+package dsh
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
+)
+
+// carefully is decodeHistory without its quick way.
+func carefully(text string) (page HistoryPage, bad string) {
+	o := root(gjson.Parse(text), &bad)
+	readPage(o, &page, &bad)
+	return page, bad
+}
+
+// Whatever the quick way takes, the careful one takes as well, and makes the same of it.
+func checkWalk(t *testing.T, text string) (quick bool) {
+	t.Helper()
+	page, ok := walkHistory(text)
+	if !ok {
+		return false
+	}
+	want, bad := carefully(text)
+	if bad != "" {
+		t.Fatalf("%q was taken, but %s", text, bad)
+	}
+	if diff := cmp.Diff(want, page); diff != "" {
+		t.Fatalf("%q:\n%s", text, diff)
+	}
+	return true
+}
+
+func TestQuickHistory(t *testing.T) {
+	const event = `{"event":{"type":"turn/start","seq":4,"time":1796059200372,"data":{"turn":1}}}`
+	for text, quick := range map[string]bool{
+		`{"events":[],"hasMore":false}`:                                                                               true,
+		`{"events":[` + event + `],"hasMore":true,"projections":{"asOfSeq":4}}`:                                       true,
+		`{ "hasMore" : true , "events" : [ ` + event + ` ] } `:                                                        true,
+		`{"events":[{"view":{"a":"}]\\\""},"event":{"data":[1,"]\\"],"time":0,"seq":0,"type":"x"}}],"hasMore":false}`: true,
+		`{"events":[` + event + `,` + event + `],"hasMore":true}`:                                                     false, // a seq twice
+		`{"events":[` + event + `]}`:                                                                                  false,
+		`{"hasMore":true}`:                                                                                            false,
+		`{"hasMore":true,"hasMore":false,"events":[]}`:                                                                false,
+		`{"events":[{}],"hasMore":false}`:                                                                             false,
+		`{"events":[3],"hasMore":false}`:                                                                              false,
+		`{"events":{},"hasMore":false}`:                                                                               false,
+		`{"events":[{"event":{"type":"x","seq":1,"time":1.5,"data":{}}}],"hasMore":false}`:                            false, // a fraction
+		`{"events":[{"event":{"type":"x","seq":1,"time":1,"data":null}}],"hasMore":false}`:                            false,
+		`{"events":[{"event":{"type":"","seq":1,"time":1,"data":{}}}],"hasMore":false}`:                               false,
+		`{"events":[{"event":{"type":"a\u0062","seq":1,"time":1,"data":{}}}],"hasMore":false}`:                        false, // an escape
+		`{"events":[{"event":{"type":"x","seq":-1,"time":1,"data":{}}}],"hasMore":false}`:                             false,
+		`{"events":[{"event":{"type":"x","seq":1,"seq":2,"time":1,"data":{}}}],"hasMore":false}`:                      false,
+		`{"events":[{"event":{"type":"x","seq":1234567890123456,"time":1,"data":{}}}],"hasMore":false}`:               false,
+		`[]`: false, `3`: false, `null`: false, `""`: false,
+	} {
+		if got := checkWalk(t, text); got != quick {
+			t.Errorf("%s: quick is %t", text, got)
+		}
+	}
+}
+
+// The pages of a real host are of the plain form.
+func TestRealHistoriesAreQuick(t *testing.T) {
+	n := 0
+	for _, line := range readCapture(t, "testdata/captures/subagent.jsonl") {
+		if line.Method != "session.history" && line.Method != "subagent.history" {
+			continue
+		}
+		n++
+		if text := gjson.GetBytes(line.Response, "result.value").Raw; text != "" && !checkWalk(t, text) {
+			t.Errorf("not quick: %.200s", text)
+		}
+	}
+	if n == 0 {
+		t.Error("the capture has no history")
+	}
+}
+
+func FuzzWalkHistory(f *testing.F) {
+	f.Add(`{"events":[{"event":{"type":"x","seq":1,"time":1,"data":{}},"view":[]}],"hasMore":false}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		page, _ := walkHistory(text) // ends on any text
+		for _, e := range page.Events {
+			if cap(e.Data) != len(e.Data) {
+				t.Fatal("a body has room to grow into its neighbour")
+			}
+		}
+		if validJSON(text) {
+			checkWalk(t, text)
+		}
+	})
+}

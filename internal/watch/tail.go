@@ -1,0 +1,119 @@
+package watch
+
+import (
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/viewport"
+	tea "charm.land/bubbletea/v2"
+
+	"dsh-agentlink/internal/operator"
+	"dsh-agentlink/internal/words"
+)
+
+// tailMsg is what has come in the tail with that number.
+type tailMsg struct {
+	number int
+	tail   operator.Tail
+}
+
+// tailEndMsg says that the tail with that number cannot go on; err says why.
+type tailEndMsg struct {
+	number int
+	err    error
+}
+
+// maxLines bounds what a tail keeps. The oldest lines go first.
+const maxLines = 5000
+
+// tail is the open tail of a task.
+type tail struct {
+	number int
+	taskID string
+	known  bool // something has come
+	last   operator.Tail
+	err    error
+
+	lines []words.Line // of the events
+	lost  bool         // older lines were dropped
+	view  viewport.Model
+}
+
+func newTail(number int, taskID string, width, height int) *tail {
+	v := viewport.New(viewport.WithWidth(width), viewport.WithHeight(height))
+	v.FillHeight = true
+	return &tail{number: number, taskID: taskID, view: v}
+}
+
+// take shows further events. Who reads the end goes on reading the end; who has gone up stays there.
+func (t *tail) take(more operator.Tail) {
+	follows := !t.known || t.view.AtBottom()
+	t.known, t.last = true, more
+	for _, e := range more.Events {
+		t.lines = append(t.lines, words.Event(e)...)
+	}
+	above := 0
+	if drop := len(t.lines) - maxLines; drop > 0 {
+		above = len(wrapAll(t.lines[:drop], t.view.Width()))
+		t.lines, t.lost = t.lines[drop:], true
+	}
+	t.render(follows, above)
+}
+
+func (t *tail) end(err error) { t.err = err }
+
+// render writes the lines into the view, from which so many lines were taken away above.
+func (t *tail) render(follows bool, above int) {
+	at := t.view.YOffset() - above
+	rows := wrapAll(t.lines, t.view.Width())
+	for _, p := range t.last.Pending {
+		rows = append(rows, wrapAll(words.Pending(p), t.view.Width())...)
+	}
+	t.view.SetContentLines(rows)
+	if follows {
+		t.view.GotoBottom()
+	} else {
+		t.view.SetYOffset(at)
+	}
+}
+
+func (t *tail) resize(width, height int) {
+	follows := t.view.AtBottom()
+	t.view.SetWidth(width)
+	t.view.SetHeight(height)
+	t.render(follows, 0)
+}
+
+func (t *tail) press(k tea.KeyPressMsg) {
+	switch {
+	case key.Matches(k, keys.up):
+		t.view.ScrollUp(1)
+	case key.Matches(k, keys.down):
+		t.view.ScrollDown(1)
+	case key.Matches(k, keys.pageUp):
+		t.view.PageUp()
+	case key.Matches(k, keys.pageDown):
+		t.view.PageDown()
+	case key.Matches(k, keys.top):
+		t.view.GotoTop()
+	case key.Matches(k, keys.bottom):
+		t.view.GotoBottom()
+	}
+}
+
+// remark says what is wrong, or where in the tail the screen is.
+func (t *tail) remark() string {
+	switch {
+	case t.err != nil:
+		return words.Paint(words.Bad, words.Visible("the tail has ended: "+t.err.Error()))
+	case !t.known:
+		return words.Paint(words.Faint, "reading…")
+	case t.last.ContentUnavailable != "":
+		return words.Paint(words.Careful, words.Visible(t.last.ContentUnavailable+"; waiting for it"))
+	case t.last.Fault != "":
+		return words.Paint(words.Bad, words.Visible(t.last.Fault))
+	case !t.view.AtBottom():
+		return words.Paint(words.Careful, "not at the end; G goes there and follows")
+	case t.lost:
+		return words.Paint(words.Faint, "following; for what came before: dsh-agentlink tail "+words.Visible(t.taskID)+" --limit 0")
+	}
+	return words.Paint(words.Faint, "following")
+}
