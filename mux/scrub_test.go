@@ -39,7 +39,14 @@ func TestScrub(t *testing.T) {
 		{"turn/end", `{}`, ledger.Coordination{Reason: "other"}},
 		{"session/title", `{"title":"CANARY"}`, ledger.Coordination{}},
 		{"request/header", `{"header":{"system":"CANARY","tools":[{"name":"CANARY"}]}}`, ledger.Coordination{}},
-		{"goal/change", `{"goal":{"id":"g","objective":"CANARY"}}`, ledger.Coordination{}},
+		{"goal/change", `{"operation":"block","goal":{"id":"g-1","revision":2,"objective":"CANARY","phase":"blocked","maxGoalRounds":9,"blockedReason":{"code":"CANARY","message":"CANARY"}},"roundsStarted":3}`,
+			ledger.Coordination{Goal: &ledger.GoalChange{ID: "g-1", Revision: 2, Operation: "block", Phase: "blocked", Rounds: 3, MaxRounds: 9}}},
+		{"goal/change", `{"operation":"CANARY","goal":{"id":"g-1","phase":"CANARY"}}`, ledger.Coordination{Goal: &ledger.GoalChange{ID: "g-1", Operation: "other", Phase: "other"}}},
+		{"goal/change", `{"operation":"clear","cleared":{"id":"g-1","revision":3}}`, ledger.Coordination{Goal: &ledger.GoalChange{ID: "g-1", Revision: 3, Operation: "clear"}}},
+		{"goal/change", `{"operation":"edit","goal":{"id":"CANARY is no id","phase":"active"}}`, ledger.Coordination{}},
+		{"user/message", `{"content":[{"type":"text","text":"CANARY"}],"source":{"kind":"goal","goalId":"g-1","revision":2,"round":4}}`,
+			ledger.Coordination{SourceKind: "goal", Goal: &ledger.GoalChange{ID: "g-1", Revision: 2, Operation: "round", Rounds: 4}}},
+		{"user/message", `{"content":[{"type":"text","text":"CANARY"}],"source":{"kind":"goal","goalId":"CANARY no id","round":4}}`, ledger.Coordination{SourceKind: "goal"}},
 		{"CANARY of a type", `{"turn":1}`, ledger.Coordination{Event: "other"}},
 	} {
 		entry := scrub(dsh.Event{Type: tt.kind, Seq: 7, Time: 9, Data: json.RawMessage(tt.data)}, 4, source{id: "child", parent: "root", origin: ledger.OriginSubagent})

@@ -37,7 +37,7 @@ func TestContent(t *testing.T) {
 		"a plugin": {wrap(UserMessageOf), `{"content":[{"type":"text","text":"ctx"}],"source":{"kind":"plugin","plugin":"@scope/jobs","form":"notice","summary":"done"},"role":"user","id":"m-2"}`,
 			UserMessage{ID: "m-2", Text: "ctx", SourceKind: SourcePlugin, Plugin: "@scope/jobs", Summary: "done"}},
 		"a goal": {wrap(UserMessageOf), `{"content":[{"type":"text","text":"go on"}],"source":{"kind":"goal","goalId":"g","revision":1,"round":1},"id":"m-3"}`,
-			UserMessage{ID: "m-3", Text: "go on", SourceKind: SourceGoal}},
+			UserMessage{ID: "m-3", Text: "go on", SourceKind: SourceGoal, Goal: GoalRef{ID: "g", Revision: 1}, Round: 1}},
 		"odd ids": {wrap(UserMessageOf), `{"content":[],"source":{"kind":"user","rpcId":"a b"},"id":"../m"}`, UserMessage{SourceKind: SourceUser}},
 
 		"tool/call": {wrap(ToolCallOf), `{"turn":1,"step":1,"callId":"call_1|fc_1","name":"bash","arguments":"{}"}`, ToolCall{"call_1|fc_1", "bash", "{}"}},

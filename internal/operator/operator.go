@@ -131,7 +131,7 @@ func (v hostView) describe(url string) string {
 	switch {
 	case v.err == nil:
 		return ""
-	case dsh.KindOf(v.err) == dsh.NotSent:
+	case dsh.KindOf(v.err) == dsh.NotSent, dsh.KindOf(v.err) == dsh.OutcomeUnknown: // one that dies resets the connection
 		return "no DSH host answers at " + url
 	case dsh.KindOf(v.err) == dsh.Incompatible:
 		return "what answers at " + url + " is no host of DSH " + dsh.SpokenVersions

@@ -129,7 +129,7 @@ func some() listMsg {
 		{TaskID: "dsh_000000000001", Title: "Port the parser", Status: "running", Behind: true, UpdatedAt: ago(2 * time.Second), LastEvent: event("tool/call"), Workspace: folder("/home/dev/project/parser")},
 		{TaskID: "dsh_000000000002", Title: "Red or blue?", Status: "awaiting_input", Pending: 1, UpdatedAt: ago(time.Minute), LastEvent: event("question/requested"), Workspace: folder("/home/dev/project/colours")},
 		{TaskID: "dsh_000000000003", Title: "Done\x1b[2J with \u202eit", Status: "turn_completed", UpdatedAt: ago(3 * time.Minute), LastEvent: event("turn/end"), Workspace: folder("/home/dev/project/docs")},
-		{TaskID: "dsh_000000000004", Status: "unknown", Problem: "ledgers/dsh_000000000004/events.jsonl, line 3: not a record", Help: "dsh-agentlink ledgers recover dsh_000000000004", UpdatedAt: ago(time.Hour)},
+		{TaskID: "dsh_000000000004", Status: "unknown", Problem: "ledger /home/dev/.dsh/agentlink/ledgers/dsh_000000000004/events.jsonl, line 3: invalid character 'o' in literal null (expecting 'u')", Help: "dsh-agentlink ledgers recover dsh_000000000004", UpdatedAt: ago(time.Hour)},
 		{TaskID: "dsh_000000000005", Title: "Remove the old release folders and everything that belongs to them", Status: "awaiting_approval", Pending: 1, UpdatedAt: ago(2 * time.Hour), LastEvent: event("approval/requested"), Workspace: folder("/home/dev/project/deep/down/in/a/folder/with/a/long/name")},
 		{TaskID: "dsh_000000000006", Title: "Build", Status: "failed", UpdatedAt: ago(30 * time.Hour), LastEvent: event("turn/end")},
 		{TaskID: "dsh_000000000007", Status: "starting", Launch: &operator.Launch{Stage: tasks.Claimed, PromptSent: tasks.SentNo}, UpdatedAt: ago(72 * time.Hour)},
@@ -374,7 +374,7 @@ func TestLateTails(t *testing.T) {
 	s.send(some())
 	s.press("enter", "esc", "enter")
 	s.send(tailMsg{1, tailOf(5)}, tailEndMsg{1, errors.New("old")})
-	if s.tail.known || s.tail.err != nil {
+	if s.tail.known || s.tail.ended {
 		t.Error("the new tail took the old one's")
 	}
 	s.send(tailEndMsg{2, errors.New("its file cannot be used")})

@@ -28,7 +28,7 @@ func asks(command string) labmodel.Step {
 func TestWatchShowsWhatWaits(t *testing.T) {
 	r := newRig(t)
 	r.task(labmodel.Step{Say: "All is done."})
-	id, session := r.task(labmodel.Step{Say: "First."}, asks("echo \u202ehidden"))
+	id, session := r.task(asks("echo \u202ehidden"))
 	before := r.picture()
 	v := r.watch()
 	v.await(`(?m)^>! ` + id + ` +awaiting_approval`)
@@ -105,7 +105,7 @@ func TestWatchShowsProblems(t *testing.T) {
 	v.await(`1 with a problem`)
 	v.await(`events\.jsonl, line \d+`)
 	v.press(enter)
-	v.await(`the tail has ended: .*events\.jsonl, line \d+`)
+	v.await(`(?s)events\.jsonl, line.*the tail has ended`)
 	v.press("q")
 	v.ended()
 }

@@ -30,7 +30,7 @@ type tail struct {
 	taskID string
 	known  bool // something has come
 	last   operator.Tail
-	err    error
+	ended  bool
 
 	lines []words.Line // of the events
 	lost  bool         // older lines were dropped
@@ -58,7 +58,17 @@ func (t *tail) take(more operator.Tail) {
 	t.render(follows, above)
 }
 
-func (t *tail) end(err error) { t.err = err }
+// end writes below the last line why there will be no more.
+func (t *tail) end(err error) {
+	t.ended = true
+	if err != nil {
+		for _, line := range words.Lines(err.Error()) {
+			t.lines = append(t.lines, words.Line{{Text: line, Tint: words.Bad}})
+		}
+	}
+	t.last.Pending = nil // whether they still wait is not known
+	t.render(true, 0)
+}
 
 // render writes the lines into the view, from which so many lines were taken away above.
 func (t *tail) render(follows bool, above int) {
@@ -100,20 +110,20 @@ func (t *tail) press(k tea.KeyPressMsg) {
 }
 
 // remark says what is wrong, or where in the tail the screen is.
-func (t *tail) remark() string {
+func (t *tail) remark() words.Line {
 	switch {
-	case t.err != nil:
-		return words.Paint(words.Bad, words.Visible("the tail has ended: "+t.err.Error()))
+	case t.ended:
+		return say(words.Bad, "the tail has ended")
 	case !t.known:
-		return words.Paint(words.Faint, "reading…")
+		return say(words.Faint, "reading…")
 	case t.last.ContentUnavailable != "":
-		return words.Paint(words.Careful, words.Visible(t.last.ContentUnavailable+"; waiting for it"))
+		return say(words.Careful, t.last.ContentUnavailable+"; waiting for it")
 	case t.last.Fault != "":
-		return words.Paint(words.Bad, words.Visible(t.last.Fault))
+		return say(words.Bad, t.last.Fault)
 	case !t.view.AtBottom():
-		return words.Paint(words.Careful, "not at the end; G goes there and follows")
+		return say(words.Careful, "not at the end; G goes there and follows")
 	case t.lost:
-		return words.Paint(words.Faint, "following; for what came before: dsh-agentlink tail "+words.Visible(t.taskID)+" --limit 0")
+		return say(words.Faint, "following; for what came before: dsh-agentlink tail "+t.taskID+" --limit 0")
 	}
-	return words.Paint(words.Faint, "following")
+	return say(words.Faint, "following")
 }

@@ -15,6 +15,9 @@ import (
 const (
 	headLines = 3 // host, home, and the head of the columns or what a tail is of
 	footLines = 2 // a remark and the keys
+	// maxRemark is how many lines the remark of a list takes at most, on a screen that has room for them.
+	maxRemark    = 3
+	roomForThree = 12
 )
 
 // body is how many lines are left for tasks or events.
@@ -35,7 +38,7 @@ func (m *model) View() tea.View {
 
 // frame is what is on the screen, every line cut to its width.
 func (m *model) frame() string {
-	lines := m.title()
+	lines, foot := m.title(), m.foot()
 	switch {
 	case m.helping:
 		lines = append(lines, "", "")
@@ -44,18 +47,28 @@ func (m *model) frame() string {
 		lines = append(lines, m.tailHead())
 		lines = append(lines, strings.Split(m.tail.view.View(), "\n")...)
 	default:
-		tasks, first := m.list.window(m.body())
+		tasks, first := m.list.window(max(1, m.height-headLines-len(foot)))
 		lines = append(lines, rows(tasks, m.list.at-first, m.now, m.width)...)
 		if len(tasks) == 0 {
 			lines[len(lines)-1] = m.nothing()
 		}
 	}
-	lines = fill(lines, m.height-footLines)
-	lines = fill(append(lines, m.remark(), m.keyLine()), m.height)
+	lines = fill(append(fill(lines, m.height-len(foot)), foot...), m.height)
 	for i, line := range lines {
 		lines[i] = ansi.Truncate(line, m.width, "…")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// foot is the lines at the bottom: the remark, in as many lines as it needs, and the keys.
+func (m *model) foot() []string {
+	remark := m.remark()
+	all := []string{remark.Painted()}
+	if m.tail == nil && !m.helping && m.height >= roomForThree {
+		all = wrapAll([]words.Line{remark}, m.width)
+		all = all[:min(len(all), maxRemark)]
+	}
+	return append(all, m.keyLine())
 }
 
 // fill makes it exactly so many lines.
@@ -142,36 +155,40 @@ func (m *model) nothing() string {
 	return "no active task"
 }
 
-// remark is the line above the keys: the filter, or what is to be said of the list or the selected task.
-func (m *model) remark() string {
+// remark is what is to be said above the keys: the filter, or something about the list or the selected task.
+func (m *model) remark() words.Line {
 	if m.helping {
-		return words.Paint(words.Faint, "nothing here answers, cancels or changes anything; any key goes back")
+		return say(words.Faint, "nothing here answers, cancels or changes anything; any key goes back")
 	}
 	if m.tail != nil {
 		return m.tail.remark()
 	}
 	l := &m.list
 	if l.typing {
-		return l.input.View()
+		return words.Line{{Text: l.input.View()}}
 	}
 	if l.err != nil {
-		return words.Paint(words.Bad, words.Visible("the tasks cannot be read: "+l.err.Error()))
+		return say(words.Bad, "the tasks cannot be read: "+m.below(l.err.Error()))
 	}
 	if t, ok := l.selected(); ok {
 		switch {
-		case t.Problem != "" && t.Help != "":
-			return words.Paint(words.Bad, words.Visible(t.Problem+"; "+t.Help))
 		case t.Problem != "":
-			return words.Paint(words.Bad, words.Visible(t.Problem))
+			return say(words.Bad, strings.Join(words.NonEmpty(m.below(t.Problem), t.Help), "; "))
 		case t.Launch != nil:
-			return words.Paint(words.Careful, words.Visible(fmt.Sprintf("its launch got to %q, prompt sent: %s", t.Launch.Stage, t.Launch.PromptSent)))
+			return say(words.Careful, fmt.Sprintf("its launch got to %q, prompt sent: %s", t.Launch.Stage, t.Launch.PromptSent))
 		}
 	}
 	if filter := l.input.Value(); filter != "" {
-		return fmt.Sprintf("%d of %s match %s; esc shows all", len(l.shown), plural(len(l.answer.Tasks), "task"), words.Visible(filter))
+		return say(words.Plain, fmt.Sprintf("%d of %s match %s; esc shows all", len(l.shown), plural(len(l.answer.Tasks), "task"), filter))
 	}
-	return ""
+	return nil
 }
+
+// say makes a text visible.
+func say(t words.Tint, text string) words.Line { return words.Line{{Text: words.Visible(text), Tint: t}} }
+
+// below shortens the paths in a text to what is below the home, which is in the title.
+func (m *model) below(text string) string { return strings.ReplaceAll(text, m.home+"/", "") }
 
 func (m *model) keyLine() string {
 	switch {
