@@ -231,19 +231,16 @@ func validJSON(text string) bool {
 // nesting returns how deep text is nested, up to where it stops being JSON.
 func nesting(text string) int {
 	depth, deepest := 0, 0
-	inString := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			inString = !inString
-		case inString:
-			if c == '\\' {
-				i++
-			}
-		case c == '[' || c == '{':
+	for w := (walker{text: text}); w.at < len(text); {
+		c := text[w.at]
+		w.at++
+		switch c {
+		case '"':
+			w.quoted()
+		case '[', '{':
 			depth++
 			deepest = max(deepest, depth)
-		case c == ']' || c == '}':
+		case ']', '}':
 			depth--
 		}
 	}

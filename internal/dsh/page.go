@@ -7,6 +7,42 @@ import (
 	"unsafe"
 )
 
+// walkEnvelope takes the value out of the answer to the call with that rpcId, in one pass. ok is false for anything but
+// a success of the plain form. answer is valid JSON.
+func walkEnvelope(answer, rpcID string) (value string, ok bool) {
+	w := walker{text: answer}
+	var kind, echoed string
+	results, success := 0, 0
+	for begun := false; w.more('{', '}', begun); begun = true {
+		switch w.name() {
+		case "type":
+			w.odd = w.odd || kind != ""
+			kind = w.str()
+		case "rpcId":
+			w.odd = w.odd || echoed != ""
+			echoed = w.str()
+		case "result":
+			results++
+			for begun := false; w.more('{', '}', begun); begun = true {
+				switch w.name() {
+				case "ok":
+					success++
+					w.odd = w.odd || w.value() != "true"
+				case "value":
+					w.odd = w.odd || value != ""
+					value = w.value()
+				default:
+					w.value()
+				}
+			}
+		default:
+			w.value()
+		}
+	}
+	ok = !w.odd && kind == "server-response" && echoed == rpcID && results == 1 && success == 1 && value != ""
+	return value, ok
+}
+
 // sampled is how many events of a page are read before the number of all of them is guessed.
 const sampled = 32
 

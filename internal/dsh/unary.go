@@ -46,6 +46,9 @@ func openEnvelope(method, rpcID, answer string) (gjson.Result, error) {
 	if !validJSON(answer) {
 		return malformed("the answer is not JSON")
 	}
+	if value, ok := walkEnvelope(answer, rpcID); ok {
+		return gjson.Parse(value), nil
+	}
 	var bad string
 	o := root(gjson.Parse(answer), &bad)
 	kind, echoed := o.text("type"), o.text("rpcId")

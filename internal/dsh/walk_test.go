@@ -91,3 +91,23 @@ func FuzzWalkHistory(f *testing.F) {
 		}
 	})
 }
+
+func TestQuickEnvelope(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":{"a":[1,"]"]}}}`:          `{"a":[1,"]"]}`,
+		`{"result":{"value":3,"x":{},"ok":true},"rpcId":"r","type":"server-response"}`:               `3`,
+		`{"type":"server-response","rpcId":"r","result":{"ok":false,"value":3}}`:                     "",
+		`{"type":"server-response","rpcId":"other","result":{"ok":true,"value":3}}`:                  "",
+		`{"type":"server-request","rpcId":"r","result":{"ok":true,"value":3}}`:                       "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true}}`:                                "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":3},"result":{"ok":true}}`: "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":false,"ok":true,"value":3}}`:           "",
+		`{"type":"server-response","rpcId":"r","result":[]}`:                                         "",
+		`[]`: "",
+	} {
+		value, ok := walkEnvelope(text, "r")
+		if ok != (want != "") || (ok && value != want) {
+			t.Errorf("%s: %q, %t", text, value, ok)
+		}
+	}
+}
