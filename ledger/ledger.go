@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,6 +60,7 @@ type Ledger struct {
 	checkpoint int64       // cursor of the checkpoint, 0 for none
 	compactAt  int64       // size at which to compact
 	marks      []mark
+	decoder    decoder
 	state      *State
 	seen       int64 // the highest cursor that this process has read or written
 	stale      bool  // state is not what the file says: a write or a load has failed
@@ -205,7 +205,7 @@ func (l *Ledger) readAfter(since int64, limit int) ([]Record, error) {
 			return errStop
 		}
 		var r Record
-		if err := decodeRecord(raw, &r); err != nil || r.Cursor != cursor {
+		if err := l.decoder.decode(raw, &r); err != nil || r.Cursor != cursor {
 			return &DamagedError{Path: l.path, Reason: fmt.Sprintf("record %d was changed after it was written", cursor)}
 		}
 		records = append(records, r)
@@ -309,7 +309,7 @@ func (l *Ledger) fold(size int64) error {
 	return l.scan(l.offset, size, func(raw []byte, end int64) error {
 		cursor := l.after + l.line // the header is line 1, so the first record comes with line == 1
 		var r Record
-		if err := decodeRecord(raw, &r); err != nil {
+		if err := l.decoder.decode(raw, &r); err != nil {
 			return &DamagedError{Path: l.path, Line: l.line + 1, Reason: err.Error()}
 		}
 		if r.Cursor != cursor {
@@ -335,12 +335,8 @@ func (l *Ledger) place(cursor, offset int64) {
 	}
 }
 
-func decodeRecord(raw []byte, r *Record) error {
-	if err := json.Unmarshal(raw, r); err != nil {
-		return err
-	}
-	return r.check()
-}
+// decodeRecord is decode for a record that is read alone.
+func decodeRecord(raw []byte, r *Record) error { return new(decoder).decode(raw, r) }
 
 // Sync makes every record this process has read or written durable. It has to be called before a cursor is given
 // away: a cursor that a caller knows must survive a power cut.

@@ -9,7 +9,6 @@
 package ledger
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -257,13 +256,4 @@ func (r *Record) check() error {
 		return errors.New(bad)
 	}
 	return nil
-}
-
-// encode appends the record to buf as one line.
-func (r *Record) encode(buf []byte) ([]byte, error) {
-	line, err := json.Marshal(r)
-	if err != nil {
-		return buf, err
-	}
-	return append(append(buf, line...), '\n'), nil
 }

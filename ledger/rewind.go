@@ -41,7 +41,7 @@ func (l *Ledger) Marks(sessionID string) ([]Mark, error) {
 	var list []Mark
 	err := l.scan(l.marks[0].offset, l.offset, func(raw []byte, end int64) error {
 		var r Record
-		if err := decodeRecord(raw, &r); err != nil {
+		if err := l.decoder.decode(raw, &r); err != nil {
 			return &DamagedError{Path: l.path, Reason: fmt.Sprintf("a record before byte %d changed under the reader: %v", end, err)}
 		}
 		switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ type streams struct {
 
 // Main runs one command line and returns the exit code.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
-	root := command(streams{in, out, errOut})
+	root := Command(in, out, errOut)
 	root.SetArgs(args)
 	err := root.Execute()
 	var usage usageError
@@ -47,7 +48,19 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	return exitProblem
 }
 
-func command(std streams) *cobra.Command {
+// groups are the commands that help shows together; the others come last.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"Set up:", []string{"setup", "doctor", "demo", "import"}},
+	{"Look, changing nothing:", []string{"tasks", "show", "tail", "watch", "locks", "claims", "ledgers"}},
+	{"Serve an agent:", []string{"serve"}},
+}
+
+// Command is the whole command line.
+func Command(in io.Reader, out, errOut io.Writer) *cobra.Command {
+	std := streams{in, out, errOut}
 	root := &cobra.Command{
 		Use:   "dsh-agentlink",
 		Short: "Hand whole tasks to a DeepSeek Harness host, and stay in charge",
@@ -65,7 +78,7 @@ func command(std streams) *cobra.Command {
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.CompletionOptions.HiddenDefaultCmd = true // releases hold the files that it makes
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(serveCommand(std), demoCommand(std), versionCommand(std))
 	root.AddCommand(lookCommands(std)...)
@@ -74,9 +87,17 @@ func command(std streams) *cobra.Command {
 	root.AddCommand(setupCommands(std)...)
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+	}
 	for _, sub := range root.Commands() {
 		if sub.Args == nil && sub.Name() != "help" {
 			sub.Args = noArgs
+		}
+		for _, g := range groups {
+			if slices.Contains(g.commands, sub.Name()) {
+				sub.GroupID = g.title
+			}
 		}
 	}
 	return root
@@ -111,7 +132,9 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 func names(root *cobra.Command) []string {
 	var list []string
 	for _, sub := range root.Commands() {
-		list = append(list, sub.Name())
+		if !sub.Hidden {
+			list = append(list, sub.Name())
+		}
 	}
 	return list
 }

@@ -24,7 +24,7 @@ func doctorCommand(std streams) *cobra.Command {
 			ctx, stop := lifetime.Context(context.Background())
 			defer stop()
 			s := newScreen(std.out, asJSON)
-			report := operator.Doctor(ctx, operator.DoctorOptions{Getenv: os.Getenv, Version: Version + commit()})
+			report := operator.Doctor(ctx, operator.DoctorOptions{Getenv: os.Getenv, Version: version() + commit()})
 			var problem error
 			if report.Errors > 0 {
 				problem = fmt.Errorf("the doctor found %s", plural(report.Errors, "error"))

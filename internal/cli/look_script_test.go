@@ -47,6 +47,7 @@ func TestLookScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "host": hostCommand, "tool": toolCommand, "normal": normalCommand, "snapshot": snapshotCommand, "unchanged": unchangedCommand,
 			"hold": holdCommand, "follow": followCommand, "await": awaitCommand, "interrupt": interruptCommand, "append": appendCommand, "freeze": freezeCommand,
+			"terminal": terminalCommand, "onterminal": onTerminal,
 		},
 	})
 }

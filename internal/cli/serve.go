@@ -36,7 +36,7 @@ func serve(std streams) error {
 	client := dsh.New(cfg.HostURL, dsh.Options{RequestTimeout: cfg.RequestTimeout, Log: log})
 	b := bridge.New(bridge.Options{
 		Host: client, HostURL: cfg.HostURL.String(), Home: h,
-		AgentPreset: cfg.AgentPreset, TimeZone: cfg.TimeZone, HostVersion: cfg.HostVersion, Version: Version,
+		AgentPreset: cfg.AgentPreset, TimeZone: cfg.TimeZone, HostVersion: cfg.HostVersion, Version: version(),
 		LockTimeout: cfg.LockTimeout, LedgerMaxBytes: cfg.LedgerMaxBytes, ApprovalConfirm: cfg.ApprovalConfirm, ApprovalTimeout: cfg.ApprovalTimeout, Log: log,
 	})
 	serving, end := context.WithCancel(ctx)
@@ -44,7 +44,7 @@ func serve(std streams) error {
 	disarm := lifetime.Guard(serving, shutdownLimit, os.Exit)
 	defer disarm()
 	b.Start()
-	err = stdio.Serve(serving, b, Version, std.in, std.out, log)
+	err = stdio.Serve(serving, b, version(), std.in, std.out, log)
 	end() // whatever ended it, the shutdown is on its way now
 	b.Close()
 	client.CloseIdle()

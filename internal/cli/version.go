@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -10,6 +11,12 @@ import (
 
 // Version is the release this tree is on the way to.
 const Version = "0.1.0-dev"
+
+// release is the version of a released binary, which the linker sets; empty for any other.
+var release string
+
+// version is what this binary says it is.
+func version() string { return cmp.Or(release, Version) }
 
 // commit is the revision the binary was built from, as the Go tool stamps it; empty for a build outside a checkout.
 func commit() string {
@@ -33,5 +40,5 @@ func commit() string {
 }
 
 func versionLine() string {
-	return fmt.Sprintf("dsh-agentlink %s%s %s %s/%s, speaks to DSH %s", Version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, dsh.SpokenVersions)
+	return fmt.Sprintf("dsh-agentlink %s%s %s %s/%s, speaks to DSH %s", version(), commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, dsh.SpokenVersions)
 }

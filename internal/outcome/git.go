@@ -19,10 +19,11 @@ type GitRef struct {
 // committed is the line by which git reports a commit.
 var committed = regexp.MustCompile(`(?m)^\[(\S+|detached HEAD)(?: \(root-commit\))? ([0-9a-f]{4,64})\] (.*)$`)
 
-// commits read the reports of commits in an output; commands that make some have to be in the line.
+// gitRefs reads what git commands of a line made. Reports of commits in the output count only beside a command that makes
+// some.
 func gitRefs(all []simple, o output) (refs []GitRef) {
-	makes := false
-	quiet := 0
+	// done are the commits that a success proves, told those that git reports; several counts no more.
+	several, done, told := false, 0, 0
 	for _, c := range all {
 		if len(c.args) == 0 || c.args[0] != "git" {
 			continue
@@ -30,32 +31,50 @@ func gitRefs(all []simple, o output) (refs []GitRef) {
 		verb, args, literal := gitVerb(c)
 		switch verb {
 		case "commit":
-			makes = true
-			if c.ok && !hasFlag(args, "--dry-run") {
-				quiet++
+			if hasFlag(args, "--dry-run") {
+				continue
+			}
+			if c.ok {
+				done++
+			}
+			if !isQuiet(args) {
+				told++
 			}
 		case "cherry-pick", "revert", "merge", "am":
-			makes = true
+			several = true
 		case "tag":
 			refs = append(refs, tagOf(c, args, literal)...)
 		case "branch", "checkout", "switch", "worktree":
 			refs = append(refs, branchOf(c, verb, args, literal)...)
 		}
 	}
-	if !makes {
-		return refs
+	var reported [][]string
+	if several || told > 0 {
+		reported = committed.FindAllStringSubmatch(o.text, -1)
 	}
-	reported := committed.FindAllStringSubmatch(o.text, -1)
+	if !several && len(reported) > told {
+		reported = nil // something else printed such lines, too
+	}
 	for _, m := range reported {
 		refs = append(refs, GitRef{Kind: "commit", Action: "created", Name: m[1], Hash: m[2], Title: strings.TrimSpace(m[3])})
 	}
-	if len(reported) == 0 {
-		// Told to be quiet, or filtered: the command's success says that there is one.
-		for range quiet {
-			refs = append(refs, GitRef{Kind: "commit", Action: "created"})
-		}
+	// Of those that git does not report, because it was told to be quiet or its output was filtered, a success proves
+	// that they are there.
+	for range done - len(reported) {
+		refs = append(refs, GitRef{Kind: "commit", Action: "created"})
 	}
 	return refs
+}
+
+// isQuiet reports whether git was told to print nothing.
+func isQuiet(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool {
+		if a == "--quiet" {
+			return true
+		}
+		letters, _, _ := strings.Cut(a, "m") // behind -m stands the message
+		return strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(letters, "q")
+	})
 }
 
 // gitVerb is git's subcommand and what follows it, git's own options left out.

@@ -134,7 +134,7 @@ func asksOnly(name string, args []string) bool {
 			return false
 		}
 		switch a {
-		case "--help", "--version", "--collect-only", "--co", "--listTests", "--fixtures", "--no-run", "--list-tests", "--show-only", "--dry-run":
+		case "--help", "--version", "--collect-only", "--co", "--listTests", "--fixtures", "--no-run", "--list-tests", "--show-only", "--dry-run", "--showConfig", "--clearCache", "--init":
 			return true
 		case "-h":
 			return name != "ctest"
@@ -142,6 +142,10 @@ func asksOnly(name string, args []string) bool {
 			return name == "ctest"
 		case "--list":
 			return name == "playwright" || name == "vitest" || name == "tox" || name == "nox"
+		case "list":
+			return name == "vitest"
+		case "-m":
+			return name == "gradle" || name == "gradlew"
 		case "-n":
 			return name == "make" || name == "gmake" || name == "ninja"
 		}
@@ -215,7 +219,7 @@ func cargoRunner(args []string) string {
 		args = args[1:]
 	}
 	switch args = afterOptions(args, "--manifest-path", "--config", "--color", "-Z"); {
-	case len(args) == 0:
+	case len(args) == 0, slices.Contains(args, "--list"):
 	case args[0] == "test" || args[0] == "t":
 		return cargoTest
 	case args[0] == "nextest" && len(args) > 1 && (args[1] == "run" || args[1] == "r"):

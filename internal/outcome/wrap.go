@@ -87,6 +87,8 @@ func (c *simple) strip(w wrapper) bool {
 		case !c.literal[i] && operands == 0:
 			return false
 		case a == "--":
+		case c.args[0] == "command" && (a == "-v" || a == "-V"):
+			return false // it only asks where the command is
 		case strings.HasPrefix(a, "-") && len(a) > 1:
 			if slices.Contains(w.valued, a) {
 				i++

@@ -63,12 +63,11 @@ func (m *model) frame() string {
 // foot is the lines at the bottom: the remark, in as many lines as it needs, and the keys.
 func (m *model) foot() []string {
 	remark := m.remark()
-	all := []string{remark.Painted()}
 	if m.tail == nil && !m.helping && m.height >= roomForThree {
-		all = wrapAll([]words.Line{remark}, m.width)
-		all = all[:min(len(all), maxRemark)]
+		all := wrapAll(remark, m.width)
+		return append(all[:min(len(all), maxRemark)], m.keyLine())
 	}
-	return append(all, m.keyLine())
+	return []string{remark[0].Painted(), m.keyLine()}
 }
 
 // fill makes it exactly so many lines.
@@ -155,37 +154,49 @@ func (m *model) nothing() string {
 	return "no active task"
 }
 
-// remark is what is to be said above the keys: the filter, or something about the list or the selected task.
-func (m *model) remark() words.Line {
+// remark is what is to be said above the keys, in at least one line: the filter, or something about the list or the
+// selected task.
+func (m *model) remark() []words.Line {
 	if m.helping {
-		return say(words.Faint, "nothing here answers, cancels or changes anything; any key goes back")
+		return says(words.Faint, "nothing here answers, cancels or changes anything; any key goes back")
 	}
 	if m.tail != nil {
-		return m.tail.remark()
+		return []words.Line{m.tail.remark()}
 	}
 	l := &m.list
 	if l.typing {
-		return words.Line{{Text: l.input.View()}}
+		return []words.Line{{{Text: l.input.View()}}}
 	}
 	if l.err != nil {
-		return say(words.Bad, "the tasks cannot be read: "+m.below(l.err.Error()))
+		return says(words.Bad, "the tasks cannot be read: "+m.below(l.err.Error()))
 	}
 	if t, ok := l.selected(); ok {
 		switch {
 		case t.Problem != "":
-			return say(words.Bad, strings.Join(words.NonEmpty(m.below(t.Problem), t.Help), "; "))
+			return says(words.Bad, words.NonEmpty(m.below(t.Problem), t.Help)...)
 		case t.Launch != nil:
-			return say(words.Careful, fmt.Sprintf("its launch got to %q, prompt sent: %s", t.Launch.Stage, t.Launch.PromptSent))
+			return says(words.Careful, fmt.Sprintf("its launch got to %q, prompt sent: %s", t.Launch.Stage, t.Launch.PromptSent))
 		}
 	}
 	if filter := l.input.Value(); filter != "" {
-		return say(words.Plain, fmt.Sprintf("%d of %s match %s; esc shows all", len(l.shown), plural(len(l.answer.Tasks), "task"), filter))
+		return says(words.Plain, fmt.Sprintf("%d of %s match %s; esc shows all", len(l.shown), plural(len(l.answer.Tasks), "task"), filter))
 	}
-	return nil
+	return []words.Line{nil}
 }
 
-// say makes a text visible.
-func say(t words.Tint, text string) words.Line { return words.Line{{Text: words.Visible(text), Tint: t}} }
+// says makes each text a line.
+func says(t words.Tint, texts ...string) []words.Line {
+	var all []words.Line
+	for _, text := range texts {
+		all = append(all, say(t, text))
+	}
+	return all
+}
+
+// say makes a text a line in which nothing is hidden.
+func say(t words.Tint, text string) words.Line {
+	return words.Line{{Text: words.Visible(text), Tint: t}}
+}
 
 // below shortens the paths in a text to what is below the home, which is in the title.
 func (m *model) below(text string) string { return strings.ReplaceAll(text, m.home+"/", "") }
