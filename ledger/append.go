@@ -58,6 +58,9 @@ func (l *Ledger) Append(ctx context.Context, entries []Entry) (Appended, error) 
 			return Appended{}, err
 		}
 	}
+	if cap(buf) <= readBlock {
+		l.buf = buf // for the next batch
+	}
 	done := Appended{Added: len(ends), Moved: l.state.Cursor > before, Cursor: l.state.Cursor}
 	if l.offset > l.compactAt && len(l.marks) > 0 {
 		// Trying again at every append would cost a whole state each time.
@@ -92,8 +95,10 @@ func (l *Ledger) prepare() error {
 // admitAll folds and encodes the entries that are new. It returns the offset behind each record within the buffer.
 func (l *Ledger) admitAll(entries []Entry) (buf []byte, ends []int64, err error) {
 	now := l.opts.Now().UnixMilli()
+	buf, ends = l.buf[:0], make([]int64, 0, len(entries))
+	var r Record
 	for i := range entries {
-		r := entries[i].Record
+		r = entries[i].Record
 		if err := r.check(); err != nil {
 			return nil, nil, fmt.Errorf("record %d of the batch cannot be written: %w", i+1, err)
 		}

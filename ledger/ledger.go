@@ -61,6 +61,7 @@ type Ledger struct {
 	compactAt  int64       // size at which to compact
 	marks      []mark
 	decoder    decoder
+	buf        []byte // what a batch is encoded into
 	state      *State
 	seen       int64 // the highest cursor that this process has read or written
 	stale      bool  // state is not what the file says: a write or a load has failed
@@ -306,9 +307,10 @@ func (l *Ledger) look() (fs.FileInfo, error) {
 
 // fold folds the whole lines between l.offset and size.
 func (l *Ledger) fold(size int64) error {
+	var r Record
 	return l.scan(l.offset, size, func(raw []byte, end int64) error {
 		cursor := l.after + l.line // the header is line 1, so the first record comes with line == 1
-		var r Record
+		r = Record{}
 		if err := l.decoder.decode(raw, &r); err != nil {
 			return &DamagedError{Path: l.path, Line: l.line + 1, Reason: err.Error()}
 		}
