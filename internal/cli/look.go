@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"dsh-agentlink/internal/config"
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/internal/home"
 	"dsh-agentlink/internal/lifetime"
@@ -173,13 +171,9 @@ func withOperator(f func(context.Context, *operator.Operator) error) error {
 
 // withPlace is withOperator for who needs more than that.
 func withPlace(f func(context.Context, place) error) error {
-	cfg, err := config.Load(os.Getenv)
+	cfg, h, err := load()
 	if err != nil {
-		return usageError{fmt.Errorf("the environment is wrong:\n%w", err)}
-	}
-	h, err := home.Open(cfg.BridgeHome)
-	if err != nil {
-		return usageError{err}
+		return err
 	}
 	ctx, stop := lifetime.Context(context.Background())
 	defer stop()

@@ -15,9 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"dsh-agentlink/internal/config"
 	"dsh-agentlink/internal/dsh"
-	"dsh-agentlink/internal/home"
 	"dsh-agentlink/internal/lifetime"
 	"dsh-agentlink/internal/operator"
 	"dsh-agentlink/internal/repair"
@@ -40,7 +38,7 @@ func (r *repairing) command(cmd *cobra.Command, run func(ctx context.Context, r 
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		m, err := newMender()
 		if err != nil {
-			return usageError{err}
+			return err
 		}
 		defer m.client.CloseIdle()
 		ctx, stop := lifetime.Context(context.Background())
@@ -58,11 +56,7 @@ type mender struct {
 }
 
 func newMender() (*mender, error) {
-	cfg, err := config.Load(os.Getenv)
-	if err != nil {
-		return nil, fmt.Errorf("the environment is wrong:\n%w", err)
-	}
-	h, err := home.Open(cfg.BridgeHome)
+	cfg, h, err := load()
 	if err != nil {
 		return nil, err
 	}

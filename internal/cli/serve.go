@@ -3,16 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"time"
 
 	"dsh-agentlink/bridge"
-	"dsh-agentlink/internal/config"
 	"dsh-agentlink/internal/dsh"
-	"dsh-agentlink/internal/home"
 	"dsh-agentlink/internal/lifetime"
 	"dsh-agentlink/internal/stdio"
 )
@@ -22,13 +19,9 @@ const shutdownLimit = 1500 * time.Millisecond
 
 // serve runs the server until its input ends, it is told to end, or its parent is gone.
 func serve(std streams) error {
-	cfg, err := config.Load(os.Getenv)
+	cfg, h, err := load()
 	if err != nil {
-		return usageError{fmt.Errorf("the environment is wrong:\n%w", err)}
-	}
-	h, err := home.Open(cfg.BridgeHome)
-	if err != nil {
-		return usageError{err}
+		return err
 	}
 	ctx, stop := lifetime.Context(context.Background())
 	defer stop()

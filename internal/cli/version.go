@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/internal/operator"
 )
 
 // Version is the release this tree is on the way to.
@@ -24,19 +25,11 @@ func commit() string {
 	if !ok {
 		return ""
 	}
-	var revision, dirty string
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+dirty"
-		}
-	}
+	revision := operator.Revision(info)
 	if revision == "" {
 		return ""
 	}
-	return " " + revision + dirty
+	return " " + revision
 }
 
 func versionLine() string {

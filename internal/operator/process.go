@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,17 +138,26 @@ func buildOf(path string) string {
 	if err != nil {
 		return ""
 	}
-	build, dirty := info.Main.Version, ""
+	if revision := Revision(info); revision != "" {
+		return revision
+	}
+	return info.Main.Version
+}
+
+// Revision is the commit that a program was built from, in twelve digits, with a mark when the checkout had been changed;
+// empty for a build outside a checkout.
+func Revision(info *debug.BuildInfo) string {
+	var revision, dirty string
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
-			build = s.Value[:min(12, len(s.Value))]
+			revision = s.Value[:min(12, len(s.Value))]
 		case s.Key == "vcs.modified" && s.Value == "true":
 			dirty = "+dirty"
 		}
 	}
-	if build == "" {
+	if revision == "" {
 		return ""
 	}
-	return strings.TrimSuffix(build, dirty) + dirty
+	return revision + dirty
 }

@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"dsh-agentlink/internal/config"
+	"dsh-agentlink/internal/home"
+)
+
+// load reads the environment, and names the home that it points to. What is wrong with either is a wrong use.
+func load() (config.Config, *home.Home, error) {
+	cfg, err := config.Load(os.Getenv)
+	if err != nil {
+		return cfg, nil, usageError{fmt.Errorf("the environment is wrong:\n%w", err)}
+	}
+	h, err := home.Open(cfg.BridgeHome)
+	if err != nil {
+		return cfg, nil, usageError{err}
+	}
+	return cfg, h, nil
+}
