@@ -63,6 +63,8 @@ type Bridge struct {
 	requests      keyed // orders calls that carry the same requestId
 	outcomes      *requests.Store
 
+	subscribed subscriptions
+
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
 	starting sync.WaitGroup
@@ -123,7 +125,9 @@ func (b *Bridge) track() error {
 
 // Close ends the connection and all work.
 func (b *Bridge) Close() {
+	b.subscribed.mu.Lock() // nobody subscribes after this
 	b.stop()
+	b.subscribed.mu.Unlock()
 	b.mux.Close()
 	b.starting.Wait()
 }

@@ -173,11 +173,13 @@ func (b *Bridge) tools() []tool {
 	}
 }
 
-// Register adds the tools to an MCP server.
+// Register adds the tools, the resources and the prompt to an MCP server, which has to have [Bridge.Hooks].
 func (b *Bridge) Register(s *server.MCPServer) {
 	for _, t := range b.tools() {
 		s.AddTool(t.definition, b.handler(t))
 	}
+	b.registerResources(s)
+	b.registerPrompts(s)
 }
 
 // handler runs a tool and makes its answer: one text block of compact JSON, or a failure that says what to do.
@@ -190,7 +192,7 @@ func (b *Bridge) handler(t tool) server.ToolHandlerFunc {
 				result, err = failed(&Error{Code: CodeInternal, Message: "a fault of the bridge; its log has the tool's name"}), nil
 			}
 		}()
-		ctx = withPerson(ctx, request)
+		ctx = withProgress(withPerson(ctx, request), request)
 		raw, err := arguments(request)
 		if err != nil {
 			return failed(asError(err, b.hostURL)), nil

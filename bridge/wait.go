@@ -185,6 +185,12 @@ func (b *Bridge) await(ctx context.Context, watched []*watch, args waitArgs) (*w
 	// What counts as about to report does so for a while only.
 	again := time.NewTicker(reportGrace / 2)
 	defer again.Stop()
+	told := progressOf(ctx, b.now())
+	pulse := &time.Ticker{} // never, for a client that does not want to know
+	if told != nil {
+		pulse = time.NewTicker(progressEvery)
+		defer pulse.Stop()
+	}
 	for {
 		for _, w := range watched {
 			if reason := w.reason(args.Until, b.now()); reason != "" {
@@ -192,19 +198,21 @@ func (b *Bridge) await(ctx context.Context, watched []*watch, args waitArgs) (*w
 			}
 		}
 		changed := anyChange(watched)
-		changed = append(changed, receive(again.C), receive(deadline.C), receive(ctx.Done()))
+		changed = append(changed, receive(again.C), receive(pulse.C), receive(deadline.C), receive(ctx.Done()))
 		switch i, _, _ := reflect.Select(changed); i {
 		default:
 			watched[i].look()
 		case len(watched):
-		case len(watched) + 1, len(watched) + 2:
+		case len(watched) + 1:
+			told.tell(watched, time.Duration(args.TimeoutSec)*time.Second, b.now())
+		case len(watched) + 2, len(watched) + 3:
 			return nil, reasonTimeout
 		}
 	}
 }
 
 func anyChange(watched []*watch) []reflect.SelectCase {
-	cases := make([]reflect.SelectCase, 0, len(watched)+3)
+	cases := make([]reflect.SelectCase, 0, len(watched)+4)
 	for _, w := range watched {
 		cases = append(cases, receive(w.changed))
 	}

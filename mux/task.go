@@ -57,6 +57,7 @@ type Task struct {
 	requests map[string]*Request
 	queues   map[string]Queue
 	jobs     map[string]Jobs
+	doing    Doing
 }
 
 // source is one session of a task: where it stands in the lineage and how much of it is in the ledger.
@@ -157,7 +158,7 @@ func brought(e ledger.Entry) bool {
 func (t *Task) disconnected() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.epoch = 0
+	t.epoch, t.doing = 0, Doing{}
 	t.stale()
 	t.notify()
 	t.endRound()
@@ -239,6 +240,7 @@ func (t *Task) push(epoch int, frame dsh.Frame) (lost bool) {
 			return lost
 		}
 		it.entry = scrub(ev, it.from, *s)
+		t.see(ev, s.id)
 	case dsh.FrameSubscribed:
 		t.runs[frame.SessionID] = &run{lo: frame.Seq + 1, next: frame.Seq + 1}
 		if !t.watched {

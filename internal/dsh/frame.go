@@ -10,6 +10,14 @@ import (
 // frame takes over data, but for chunks and projections: most frames are of these two kinds and nobody reads them, so
 // their payload is neither validated nor kept.
 func decodeFrame(data []byte) (f Frame, bad string) {
+	if f, ok := walkFrame(data); ok {
+		return f, ""
+	}
+	return readFrame(data)
+}
+
+// readFrame is decodeFrame without its quick way.
+func readFrame(data []byte) (f Frame, bad string) {
 	text := stringOf(data)
 	header := func(path string) string { return stringIn(gjson.Get(text, path)) }
 

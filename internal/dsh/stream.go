@@ -1,6 +1,7 @@
 package dsh
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +43,12 @@ type MuxStream struct {
 	alive  context.Context // ends with the stream
 	end    context.CancelFunc
 	pinger sync.WaitGroup
+
+	// Of the goroutine that reads.
+	buf     []byte          // what a frame is read into; nil until the first
+	given   <-chan struct{} // ends the stream, by the caller's context
+	forget  func() bool     // stops waiting for it
+	release bool            // the last frame was large, and is not needed any more when the next is asked for
 
 	silent    atomic.Bool // a ping was not answered
 	malformed atomic.Int64
@@ -94,16 +102,24 @@ func (c *Client) handshakeError(ctx context.Context, resp *http.Response, sent b
 //
 // An error is an *[Error]; [CloseCode] tells how the host closed the stream, if it did.
 func (s *MuxStream) Next(ctx context.Context) (Frame, error) {
+	if s.release {
+		s.release = false
+		debug.FreeOSMemory()
+	}
 	for {
 		kind, data, err := s.read(ctx)
 		if err != nil {
 			s.end()
+			s.forget()
 			return Frame{}, s.ended(ctx, err)
 		}
 		bad := "binary"
 		if kind == websocket.MessageText {
 			var frame Frame
 			if frame, bad = decodeFrame(data); bad == "" {
+				if len(data) <= cap(s.buf) {
+					frame.Payload = bytes.Clone(frame.Payload)
+				}
 				return frame, nil
 			}
 		}
@@ -114,13 +130,52 @@ func (s *MuxStream) Next(ctx context.Context) (Frame, error) {
 	}
 }
 
+const (
+	// usualFrame is the size up to which frames are read into the same memory, one after the other. All but a few of a
+	// session's frames are smaller.
+	usualFrame = 16 << 10
+	// largeFrame is the size from which on the memory of a frame is given back to the system at once. The runtime by
+	// itself keeps it for minutes, several times over.
+	largeFrame = 8 << 20
+)
+
+// read reads one message. What fits into s.buf is in it, until the next call.
 func (s *MuxStream) read(ctx context.Context) (websocket.MessageType, []byte, error) {
-	kind, r, err := s.conn.Reader(ctx)
+	s.watch(ctx)
+	// A context that can end costs a registration with every read of a few bytes.
+	kind, r, err := s.conn.Reader(context.Background())
 	if err != nil {
 		return 0, nil, err
 	}
-	data, err := io.ReadAll(r)
+	if s.buf == nil {
+		s.buf = make([]byte, usualFrame)
+	}
+	n := 0
+	for n < len(s.buf) {
+		m, err := r.Read(s.buf[n:])
+		n += m
+		if errors.Is(err, io.EOF) {
+			return kind, s.buf[:n], nil
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+	}
+	data, err := io.ReadAll(io.MultiReader(bytes.NewReader(s.buf), r))
+	s.release = len(data) >= largeFrame
 	return kind, data, err
+}
+
+// watch makes the end of ctx end the stream.
+func (s *MuxStream) watch(ctx context.Context) {
+	if s.forget != nil {
+		if s.given == ctx.Done() {
+			return
+		}
+		s.forget()
+	}
+	s.given = ctx.Done()
+	s.forget = context.AfterFunc(ctx, func() { _ = s.conn.CloseNow() })
 }
 
 // Malformed returns how many frames were skipped because they made no sense.

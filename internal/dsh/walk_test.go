@@ -111,3 +111,55 @@ func TestQuickEnvelope(t *testing.T) {
 		}
 	}
 }
+
+// checkHeader holds the quick way of reading a frame against the careful one.
+func checkHeader(t *testing.T, data []byte) (quick bool) {
+	t.Helper()
+	f, ok := walkFrame(data)
+	if !ok {
+		return false
+	}
+	want, bad := readFrame(data)
+	if bad != "" {
+		t.Fatalf("%q was taken, but %s", data, bad)
+	}
+	if diff := cmp.Diff(want, f); diff != "" {
+		t.Fatalf("%q:\n%s", data, diff)
+	}
+	return true
+}
+
+func TestQuickFrames(t *testing.T) {
+	for text, quick := range map[string]bool{
+		`{"type":"server-request","rpcId":"r","method":"m","payload":{"type":"session/event","sessionId":"s","event":{"type":"turn/start","seq":4,"time":1,"data":{}}}}`: true,
+		`{"rpcId":"r","payload":{"type":"session/event","sessionId":"s","event":{"type":"assistant/chunk","seq":4,"data":`:                                               true, // nobody reads the rest
+		`{"rpcId":"r","payload":{"type":"session/projection","sessionId":"s","value":`:                                                                                   true,
+		`{"rpcId":"r","payload":{"type":"session/queue","sessionId":"s","items":[]}}`:                                                                                    true,
+		`{"payload":{"event":{"type":"turn/start","seq":4},"sessionId":"s","type":"session/event"},"rpcId":"r"}`:                                                         false, // another order
+		`{"rpcId":"r","payload":{"type":"session/subscribed","sessionId":"s","lastSeq":-1}}`:                                                                             false,
+		`{"rpcId":"r","payload":{"type":"stream/error","error":{}}}`:                                                                                                     false,
+		`{"rpcId":"r r","payload":{"type":"session/queue","sessionId":"s"}}`:                                                                                             false,
+		`{"rpcId":"r","payload":{"type":"session/event","sessionId":"s"}}`:                                                                                               false,
+		`{"rpcId":"r","payload":{"type":"session/event","sessionId":"s","event":{"type":"x"}}}`:                                                                          false,
+		`{"rpcId":"r","payload":{"type":"session/event","sessionId":"s","event":{"type":"","seq":1}}}`:                                                                   false,
+		`{"rpcId":"r","payload":{"type":"session/event","sessionId":"s","event":{"type":"x","seq":-1}}}`:                                                                 false,
+		`{"rpcId":"r","payload":{"type":"session/queue","sessionId":"s"}}}`:                                                                                              false,
+		`{"rpcId":"r","payload":{"type":"session/queue","sessionId":"s"}`:                                                                                                false,
+		`{"rpcId":"r","payload":[]}`: false, `{}`: false, `[]`: false, ``: false,
+	} {
+		if got := checkHeader(t, []byte(text)); got != quick {
+			t.Errorf("%s: quick is %t", text, got)
+		}
+	}
+}
+
+func FuzzWalkFrame(f *testing.F) {
+	f.Add([]byte(`{"rpcId":"r","payload":{"type":"session/event","sessionId":"s","event":{"type":"x","seq":1}}}`))
+	f.Add([]byte(`{"rpcId":"r","payload":{"type":"session/projection","sessionId":"s","key":"k","value":{},"seq":1}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		walkFrame(data) // ends on any text
+		if validJSON(string(data)) {
+			checkHeader(t, data)
+		}
+	})
+}

@@ -25,6 +25,9 @@ const (
 func Serve(ctx context.Context, b *bridge.Bridge, version string, in io.Reader, out io.Writer, log *slog.Logger) error {
 	mcpServer := server.NewMCPServer("dsh-agentlink", version,
 		server.WithToolCapabilities(false),
+		server.WithResourceCapabilities(true, false),
+		server.WithPromptCapabilities(false),
+		server.WithHooks(b.Hooks()),
 		server.WithInstructions(bridge.Instructions),
 	)
 	b.Register(mcpServer)
