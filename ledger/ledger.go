@@ -298,7 +298,11 @@ func (l *Ledger) look() (fs.FileInfo, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &DamagedError{Path: l.path, Reason: fmt.Sprintf("the file is gone; this process had read up to record %d", l.seen)}
+		reason := "the file is gone, and its checkpoint is there"
+		if l.seen > 0 {
+			reason = fmt.Sprintf("the file is gone; this process had read up to record %d", l.seen)
+		}
+		return nil, &DamagedError{Path: l.path, Reason: reason}
 	case err != nil:
 		return nil, fmt.Errorf("look at ledger %s: %w", l.path, err)
 	}

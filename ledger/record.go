@@ -159,15 +159,31 @@ func IsWord(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case strings.IndexByte("._:@/+-", c) >= 0 && i > 0:
-		default:
+		if place := wordBytes[s[i]]; place == nowhere || (place == inside && i == 0) {
 			return false
 		}
 	}
 	return true
 }
+
+// Where a byte may stand in a word.
+const (
+	nowhere = iota
+	anywhere
+	inside // not at its beginning
+)
+
+var wordBytes = func() (places [256]uint8) {
+	for c := range places {
+		switch c := byte(c); {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+			places[c] = anywhere
+		case strings.IndexByte("._:@/+-", c) >= 0:
+			places[c] = inside
+		}
+	}
+	return places
+}()
 
 // check refuses a record that is not of the form this package writes, naming the field.
 func (r *Record) check() error {

@@ -96,7 +96,7 @@ func (t *Task) history(ctx context.Context, s *source, at ledger.Mark) (entries 
 				Message: fmt.Sprintf("the page before seq %d ends with seq %d", first, end)}
 		}
 		last, first = max(last, end), page.Events[0].Seq
-		scrubbed := make([]ledger.Entry, 0, len(page.Events))
+		scrubbed := make([]ledger.Entry, 0, recorded(page.Events, mark))
 		for _, ev := range page.Events {
 			if ev.Seq > mark && ev.Type != dsh.EventChunk {
 				scrubbed = append(scrubbed, scrub(ev, mark+1, *s))
@@ -123,10 +123,22 @@ func (t *Task) history(ctx context.Context, s *source, at ledger.Mark) (entries 
 		t.log.Warn("the host's history does not reach down to what is recorded", "session", s.id, "from", mark+1, "to", first-1)
 		entries = append(entries, gap)
 	}
-	for _, page := range slices.Backward(pages) {
-		entries = append(entries, page...)
+	slices.Reverse(pages)
+	if len(entries) == 0 && len(pages) == 1 {
+		return pages[0], last, nil // a long history is not copied for nothing
 	}
-	return entries, last, nil
+	return append(entries, slices.Concat(pages...)...), last, nil
+}
+
+// recorded counts the events behind mark that go to the ledger.
+func recorded(events []dsh.Event, mark int64) int {
+	n := 0
+	for _, ev := range events {
+		if ev.Seq > mark && ev.Type != dsh.EventChunk {
+			n++
+		}
+	}
+	return n
 }
 
 // firstPage chooses the size of the first page, in messages: what is missing where the stream has told how much that

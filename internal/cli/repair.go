@@ -105,6 +105,9 @@ func (r *repairing) tell(report repair.Report, failed error, nothing string) err
 			return err
 		}
 	} else {
+		if failed != nil {
+			nothing = "" // it is not known
+		}
 		tellLines(r.std.out, report, nothing)
 	}
 	if failed != nil {
@@ -136,7 +139,7 @@ func tellLines(out io.Writer, report repair.Report, nothing string) {
 			fmt.Fprintln(out, "  "+p.Help)
 		}
 	}
-	if len(report.Done) == 0 && len(report.Problems) == 0 {
+	if len(report.Done) == 0 && len(report.Problems) == 0 && nothing != "" {
 		fmt.Fprintln(out, nothing)
 	}
 }

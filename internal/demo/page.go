@@ -3,7 +3,6 @@ package demo
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"dsh-agentlink/internal/words"
 )
@@ -54,15 +53,4 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// list joins what there is of some phrases.
-func list(phrases ...string) string {
-	var there []string
-	for _, p := range phrases {
-		if p != "" {
-			there = append(there, p)
-		}
-	}
-	return strings.Join(there, ", ")
 }

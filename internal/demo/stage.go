@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -54,8 +53,8 @@ func (s *stage) confirm(text string) bool {
 }
 
 // delegate hands the task over.
-func (s *stage) delegate(mode, words1, prompt string) error {
-	answer, err := s.call("dsh_delegate", fmt.Sprintf("%q in %s/", words1, projectFolder), map[string]any{
+func (s *stage) delegate(mode, shown, prompt string) error {
+	answer, err := s.call("dsh_delegate", fmt.Sprintf("%q in %s/", shown, projectFolder), map[string]any{
 		"prompt": prompt, "cwd": filepath.Join(s.dir, projectFolder), "title": title, "workspaceMode": mode})
 	if err = errors.Join(err, hold(answer.Get("accepted").Bool(), "the task was not accepted")); err != nil {
 		return err
@@ -93,22 +92,29 @@ func (s *stage) wait(until string) (gjson.Result, error) {
 	}
 }
 
-// ended waits for the end of the turn and shows its last words.
+// ended waits for the end of the turn and shows its last words. What the agent asks for meanwhile is refused.
 func (s *stage) ended() error {
-	s.sent("dsh_wait until attention")
-	answer, err := s.wait("attention")
-	if err != nil {
-		return err
+	s.sent("dsh_wait until attention, from cursor %d", s.cursor)
+	for {
+		answer, err := s.wait("attention")
+		if err != nil {
+			return err
+		}
+		requests := answer.Get("pending").Array()
+		for _, request := range requests {
+			if err := s.refuse(request); err != nil {
+				return err
+			}
+		}
+		if len(requests) > 0 {
+			continue
+		}
+		if err := hold(answer.Get("status").String() == "turn_completed", "the turn is %s %s", answer.Get("status"), answer.Get("failure.message")); err != nil {
+			return err
+		}
+		s.got(words.Good, "%s: %q", answer.Get("status"), answer.Get("finalMessage.text").String())
+		return nil
 	}
-	return s.end(answer)
-}
-
-func (s *stage) end(answer gjson.Result) error {
-	if err := hold(answer.Get("status").String() == "turn_completed", "the task is %s (%s) %s", answer.Get("status"), answer.Get("reason"), answer.Get("failure.message")); err != nil {
-		return err
-	}
-	s.got(words.Good, "turn_completed: %q", answer.Get("finalMessage.text"))
-	return nil
 }
 
 // events reads all that happened in the task.
@@ -128,89 +134,27 @@ func (s *stage) events() ([]gjson.Result, error) {
 	}
 }
 
-// absence is how long the agent works without a bridge.
-const absence = 700 * time.Millisecond
-
-// interrupt kills the bridge while the agent works, starts another one and holds what they tell against each other.
-// calls is how many tools the turn calls, 0 where the model decides that.
-func (s *stage) interrupt(calls int) error {
-	s.step("Its bridge is killed while the agent works, and started again.")
-	progress, err := s.wait("change")
+// result shows what the last turn did.
+func (s *stage) result() error {
+	answer, err := s.call("dsh_result", "", map[string]any{})
 	if err != nil {
 		return err
 	}
-	before, err := s.events()
-	if err != nil {
-		return err
+	did := plural(len(answer.Get("commands").Array()), "command")
+	if files := len(answer.Get("files").Array()); files > 0 {
+		did += ", " + plural(files, "file")
 	}
-	pid, err := s.bridge.kill()
-	if err != nil {
-		return err
-	}
-	s.sent("kill -9 %d", pid)
-	s.got(words.Bad, "gone at cursor %d; the task was %s", s.cursor, progress.Get("execution"))
-	select {
-	case <-time.After(absence):
-	case <-s.ctx.Done():
-		return s.ctx.Err()
-	}
-	if s.bridge, err = startBridge(s.ctx, s.opts, s.hostURL, filepath.Join(s.dir, bridgeFolder), s.confirm); err != nil {
-		return err
-	}
-	s.sent("dsh_wait until attention, since cursor %d", s.cursor)
-	if progress.Get("reason").String() == "terminal" {
-		s.cursor = before[len(before)-1].Get("cursor").Int() - 1 // so that the end, which came first, is told again
-	}
-	answer, err := s.wait("attention")
-	if err != nil {
-		return err
-	}
-	if err := s.end(answer); err != nil {
-		return err
-	}
-	return s.compare(before, calls)
+	s.got(words.Good, "turn %s %s: %s, %s tokens in and %s out", answer.Get("turn"), answer.Get("state"), did, answer.Get("tokens.in"), answer.Get("tokens.out"))
+	return hold(answer.Get("state").String() == "completed", "the turn is %s", answer.Get("state"))
 }
 
-// compare holds what the second bridge tells against what the first one told.
-func (s *stage) compare(before []gjson.Result, calls int) error {
-	s.step("Nothing is lost, and nothing comes twice.")
-	s.sent("dsh_tail from the beginning")
-	after, err := s.events()
-	if err != nil {
+// release gives the directory back.
+func (s *stage) release() error {
+	s.step("The work is accepted, the directory is free again.")
+	answer, err := s.call("dsh_release_workspace", "", map[string]any{})
+	if err = errors.Join(err, hold(answer.Get("released").Bool(), "the workspace was not released")); err != nil {
 		return err
 	}
-	if err := hold(len(after) >= len(before), "%s are left of %d", plural(len(after), "event"), len(before)); err != nil {
-		return err
-	}
-	for i, old := range before {
-		if err := hold(after[i].Raw == old.Raw, "the event at cursor %s is another than before the kill", old.Get("cursor")); err != nil {
-			return err
-		}
-	}
-	last, called := int64(0), 0
-	for i, e := range after {
-		cursor := e.Get("cursor").Int()
-		if err := hold(cursor > last, "cursor %d comes behind %d", cursor, last); err != nil {
-			return err
-		}
-		last = cursor
-		if i >= len(before)-1 || e.Get("type").String() != "tool/call" {
-			continue
-		}
-		called++
-	}
-	_ = called
-	if calls > 0 {
-		n := 0
-		for _, e := range lastTurn(after) {
-			if e.Get("type").String() == "tool/call" {
-				n++
-			}
-		}
-		if err := hold(n == calls, "the turn called %d tools, and %d are told of", calls, n); err != nil {
-			return err
-		}
-	}
-	s.got(words.Good, "the %s known before the kill are the same, cursor by cursor; %d more came since", plural(len(before), "event"), len(after)-len(before))
+	s.got(words.Good, "released")
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 // The lenient readers of event bodies: a value of another type is the zero value.
 
-func body(e Event) gjson.Result { return gjson.ParseBytes(e.Data) }
+func body(e Event) gjson.Result { return gjson.Parse(stringOf(e.Data)) }
 
 // stringIn clones, so that an id that is kept does not keep the whole event in memory.
 func stringIn(r gjson.Result) string {

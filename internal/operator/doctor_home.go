@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -84,6 +85,9 @@ func shared(kind string) bool {
 	return slices.ContainsFunc(sharedKinds, func(s string) bool { return strings.HasPrefix(kind, s) })
 }
 
+// readOnly reports whether the file system refuses every write, whoever writes.
+func readOnly(dir string) bool { return errors.Is(syscall.Access(dir, 2), syscall.EROFS) }
+
 // examineRoom looks at the file system that the home is on.
 func (d *doctor) examineRoom(h *home.Home) {
 	dir := h.Dir()
@@ -97,6 +101,8 @@ func (d *doctor) examineRoom(h *home.Home) {
 	}
 	df := "df -h " + quote(dir)
 	switch {
+	case readOnly(dir):
+		d.report.add(AreaHome, Bad, df, "%s is on a read-only file system: nothing can be recorded", dir)
 	case usage.Free < noRoom || (usage.InodesTotal > 0 && usage.InodesFree == 0):
 		d.report.add(AreaHome, Bad, df, "the file system is full: nothing can be recorded")
 	case usage.Free < littleRoom:

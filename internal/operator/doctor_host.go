@@ -44,7 +44,7 @@ func (d *doctor) unreachable(err error) {
 	case dsh.NotSent:
 		d.report.add(AreaHost, Bad, "dsh web --port "+d.port(), "no host answers at %s; start one, or point DSH_HOST_URL at where it runs", d.report.Host)
 	default:
-		d.report.add(AreaHost, Bad, "", "host.describe failed: %s", err)
+		d.report.add(AreaHost, Bad, "curl -si "+quote(d.report.Host), "what answers at %s does not behave like a DSH host: %s", d.report.Host, err)
 	}
 }
 

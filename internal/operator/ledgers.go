@@ -72,7 +72,7 @@ func (o *Operator) inspect(taskID string) Ledger {
 	found, err := ledger.Inspect(o.ledgerOptions(taskID, root))
 	view.Bytes = found.Size
 	if damaged, ok := errors.AsType[*ledger.DamagedError](err); ok {
-		view.State, view.Problem, view.Help = LedgerDamaged, damaged.Error(), Program+" ledgers recover "+taskID
+		view.State, view.Problem, view.Help = LedgerDamaged, damaged.Error(), mending(taskID, damaged)
 		return view
 	}
 	if err != nil {
@@ -86,4 +86,12 @@ func (o *Operator) inspect(taskID string) Ledger {
 		view.First, view.Last = found.First, found.Last
 	}
 	return view
+}
+
+// mending is what helps a ledger that cannot be read. One of a newer bridge needs no mending.
+func mending(taskID string, err error) string {
+	if damaged, ok := errors.AsType[*ledger.DamagedError](err); ok && damaged.Newer {
+		return "use the newer bridge that wrote it; " + Program + " doctor tells which run"
+	}
+	return Program + " ledgers recover " + taskID
 }

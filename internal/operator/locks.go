@@ -140,7 +140,7 @@ func (o *Operator) probe(ctx context.Context, l *Lock) {
 			l.State, l.Help = LockStopped, fmt.Sprintf("kill -CONT %d", p.PID)
 			l.Problem = fmt.Sprintf("process %d holds it and is stopped: let it go on, or end it (kill -KILL %d), which frees the lock", p.PID, p.PID)
 		case !p.Since.IsZero() && o.now().Sub(p.Since) > hangsAfter:
-			l.State, l.Help = LockHangs, recover
+			l.State, l.Help = LockHangs, fmt.Sprintf("kill %d", p.PID)
 			l.Problem = fmt.Sprintf("process %d has held it for %s; if it hangs, end it: the lock goes with it", p.PID, o.now().Sub(p.Since).Round(time.Second))
 		}
 	default:

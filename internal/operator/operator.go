@@ -7,6 +7,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -131,12 +132,18 @@ func (v hostView) describe(url string) string {
 	switch {
 	case v.err == nil:
 		return ""
-	case dsh.KindOf(v.err) == dsh.NotSent, dsh.KindOf(v.err) == dsh.OutcomeUnknown: // one that dies resets the connection
+	case dsh.KindOf(v.err) == dsh.NotSent, broken(v.err):
 		return "no DSH host answers at " + url
 	case dsh.KindOf(v.err) == dsh.Incompatible:
 		return "what answers at " + url + " is no host of DSH " + dsh.SpokenVersions
 	}
 	return v.err.Error()
+}
+
+// broken reports whether the connection broke: a host that dies resets it.
+func broken(err error) bool {
+	failed, ok := errors.AsType[*dsh.Error](err)
+	return ok && failed.Kind == dsh.OutcomeUnknown && failed.Err != nil
 }
 
 // stamp writes a time as scripts get it; empty for none.

@@ -69,7 +69,7 @@ func (o *Operator) Show(ctx context.Context, taskID string) (Sheet, error) {
 func (s *Sheet) blame(err error) {
 	s.Problem = err.Error()
 	if _, damaged := errors.AsType[*ledger.DamagedError](err); damaged {
-		s.Help = Program + " ledgers recover " + s.TaskID
+		s.Help = mending(s.TaskID, err)
 	}
 }
 

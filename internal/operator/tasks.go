@@ -172,7 +172,7 @@ func (o *Operator) row(t tasks.Task, host hostView) Task {
 		view.LastEvent, err = lastEvent(l)
 	}
 	if err != nil {
-		view.Problem, view.Help = err.Error(), Program+" ledgers recover "+t.TaskID
+		view.Problem, view.Help = err.Error(), mending(t.TaskID, err)
 	}
 	view.UpdatedAt = stamp(later(updated, time.UnixMilli(session.UpdatedAt)))
 	return view
