@@ -53,16 +53,19 @@ func main() {
 	if work := os.Getenv(workerVariable); work != "" {
 		exit(appendWorker(work))
 	}
+	if session := os.Getenv(readerVariable); session != "" {
+		exit(readWorker(session))
+	}
 	pattern := flag.String("run", "", "run only the sections that match this `regexp`: start, connect, rebuild, append, processes, latency, cpu, reads, memory, answers, idle")
 	markdown := flag.String("markdown", "", "write the table to this `file` as Markdown, too")
-	profiles := flag.String("bridge", "", "measure this `binary` instead of one built from the source")
+	binary := flag.String("bridge", "", "measure this `binary` instead of one built from the source")
 	flag.Parse()
 	wanted, err := regexp.Compile(*pattern)
 	if err != nil || flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "bench: -run takes a regular expression, and there are no other arguments")
 		os.Exit(2)
 	}
-	exit(run(wanted, *markdown, *profiles))
+	exit(run(wanted, *markdown, *binary))
 }
 
 func exit(err error) {

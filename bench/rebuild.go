@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
 	"time"
 
 	"dsh-agentlink/internal/dshtest"
@@ -11,7 +14,8 @@ import (
 
 // rebuild measures a bridge that brings a session's history into a ledger that does not exist yet: the first dsh_wait
 // for the task on a connection that stands. The answer holds the task's final message, which is read from the history
-// as well. A warm root is one that the host holds in memory, a cold one was not touched since it started.
+// as well. A warm root is one that the host holds in memory, a cold one was not touched since it started. The floor is
+// a process as new as the bridge, which has made a call before.
 func rebuild(b *bench) error {
 	for _, records := range []int{3_000, 30_000} {
 		for _, warm := range []bool{true, false} {
@@ -37,23 +41,24 @@ func rebuildOne(b *bench, records int, warm bool) error {
 	if err != nil {
 		return err
 	}
-	floor := newPlain(r.host.URL())
-	defer floor.close()
-	rounds := 60_000/records + 3
+	rounds := 21
+	if records > 10_000 {
+		rounds = 9
+	}
 	var decoding []time.Duration
-	ours, fetches, err := alternate(min(rounds, 15), func() (time.Duration, error) {
+	ours, fetches, err := alternate(rounds, func() (time.Duration, error) {
 		took, cursor, err := r.rebuildTask(task)
 		if err == nil && cursor < int64(records) {
 			err = fmt.Errorf("the ledger ends at %d", cursor)
 		}
 		return took, err
 	}, func() (time.Duration, error) {
-		took, err := clock(func() error { _, err := floor.decoded(b.ctx, id); return err })()
+		took, err := r.fetched(id, "encoding/json")
 		if err != nil {
 			return 0, err
 		}
 		decoding = append(decoding, took)
-		return clock(func() error { _, err := floor.history(b.ctx, id); return err })()
+		return r.fetched(id, "gjson")
 	})
 	if err != nil {
 		return err
@@ -62,9 +67,47 @@ func rebuildOne(b *bench, records int, warm bool) error {
 	if warm {
 		state = "warm"
 	}
-	b.table.times(fmt.Sprintf("rebuild of %d records, root %s", records, state), median(ours), median(fetches), "fetching and parsing (net/http, gjson)", 1.5)
-	b.table.add(figure{What: "the same floor with encoding/json", Value: short(median(decoding))})
+	what := fmt.Sprintf("rebuild of %d records, root %s", records, state)
+	b.table.times(what, median(ours), median(fetches), "fetching and parsing, net/http and gjson", 1.5)
+	b.table.times("the same", median(ours), median(decoding), "with encoding/json", 0)
 	return nil
+}
+
+// readerVariable makes this program a plain reader of one session's history.
+const readerVariable = "AGENTLINK_BENCH_READER"
+
+// fetched is how long a new process takes to fetch and parse a session's history.
+func (r *rig) fetched(session, how string) (time.Duration, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.CommandContext(r.b.ctx, self)
+	cmd.Env = append(os.Environ(), readerVariable+"="+session, "DSH_HOST_URL="+r.host.URL(), "HOW="+how)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, err
+	}
+	return time.ParseDuration(strings.TrimSpace(string(out)))
+}
+
+// readWorker is the life of such a process.
+func readWorker(session string) error {
+	p := newPlain(os.Getenv("DSH_HOST_URL"))
+	ctx := context.Background()
+	if _, err := p.call(ctx, "session.list", map[string]any{}); err != nil { // the connection stands
+		return err
+	}
+	read := func() error { _, err := p.history(ctx, session); return err }
+	if os.Getenv("HOW") == "encoding/json" {
+		read = func() error { _, err := p.decoded(ctx, session); return err }
+	}
+	took, err := clock(read)()
+	if err == nil {
+		fmt.Println(took)
+	}
+	return err
 }
 
 // rebuildTask removes the task's ledger and has a new bridge make it again.

@@ -189,7 +189,7 @@ func (b *Bridge) changeGoal(ctx context.Context, t *mux.Task, args goalArgs) (go
 	if err != nil {
 		return answer, err
 	}
-	if answer.Repeated, write.Again, err = b.goalChanged(ctx, t, snap, write, args); err != nil {
+	if answer.Repeated, err = b.goalChanged(ctx, t, snap, &write, args); err != nil {
 		return answer, err
 	}
 	if answer.Repeated {
@@ -237,18 +237,23 @@ func (a *goalArgs) write(sessionID string) (mux.Write, error) {
 	return w, nil
 }
 
-// goalChanged reports whether an earlier call made the change already, and otherwise whether one tried to.
-func (b *Bridge) goalChanged(ctx context.Context, t *mux.Task, snap mux.Snapshot, w mux.Write, args goalArgs) (done, tried bool, err error) {
+// goalChanged reports whether an earlier call made the change already; where it did not, w may be sent.
+func (b *Bridge) goalChanged(ctx context.Context, t *mux.Task, snap mux.Snapshot, w *mux.Write, args goalArgs) (bool, error) {
 	issued, known, err := t.IssuedPrompt(w.RequestID)
+	w.Again = known
 	if err != nil || !known || issued.Outcome != ledger.PromptAccepted {
-		return false, known, err
+		return false, err
 	}
-	// A create that another caller made in its place has another objective.
 	if args.Objective == "" || snap.Goal == nil || snap.Goal.Seq < 0 || snap.Goal.Cursor != issued.Cursor {
-		return true, true, nil
+		return true, nil
 	}
 	ev, ok, err := b.reader(t, snap).event(ctx, t.Root, snap.Goal.Seq)
-	return !ok || dsh.GoalChangeOf(ev).Goal.Objective == args.Objective, true, err
+	if err != nil || !ok || dsh.GoalChangeOf(ev).Goal.Objective == args.Objective {
+		return true, err
+	}
+	// It was another caller's, made in its place: this one is a new write.
+	w.RequestID, w.Again = uuid.NewString(), false
+	return false, nil
 }
 
 // goalRef is the revision of the goal that the change follows.

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -17,6 +18,16 @@ import (
 // words is a prompt after which every turn, rounds included, takes a while.
 func words() string {
 	return "Talk. " + dshtest.Script(labmodel.Step{Say: "one two three four five six seven eight", DelayMs: 100})
+}
+
+// event waits for the n-th event of a type in a session.
+func (r *rig) event(sessionID, kind string, n int) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := r.host.WaitEvent(ctx, sessionID, kind, n); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // goalSeen is what the tests look at in an answer with a goal.
@@ -80,10 +91,9 @@ func TestGoalArguments(t *testing.T) {
 // The answers of a task with a goal, whole.
 func TestGoalAnswers(t *testing.T) {
 	r := newRig(t)
-	task := r.delegate("Greet.")
-	if _, err := r.host.WaitEvent(t.Context(), task.SessionID, "session/title", 3); err != nil {
-		t.Fatal(err)
-	}
+	var task seen
+	r.call("dsh_delegate", args{"prompt": "Greet.", "cwd": r.workspace("project"), "waitSeconds": 20}, &task)
+	r.event(task.SessionID, "session/title", 2)
 	id := task.TaskID
 	golden(t, "answers/goal_none.json", r.stable(r.call("dsh_goal", args{"taskId": id, "action": "get"}, nil)))
 	created := r.goal(id, "create", args{"objective": "All tests pass.", "maxGoalRounds": 2})

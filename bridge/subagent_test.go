@@ -14,9 +14,7 @@ func (r *rig) withChild() (task seen, child string) {
 	r.t.Helper()
 	task = r.delegate("Delegate. " + dshtest.Script(
 		labmodel.Step{Tool: "subagent", Args: json.RawMessage(`{"description":"Help","prompt":"Help."}`)}, labmodel.Step{Say: "I have help."}))
-	if _, err := r.host.WaitEvent(r.t.Context(), task.SessionID, "turn/end", 2); err != nil {
-		r.t.Fatal(err)
-	}
+	r.event(task.SessionID, "turn/end", 2)
 	for _, s := range r.host.Sessions() {
 		if s.ParentID == task.SessionID {
 			child = s.ID
@@ -83,9 +81,7 @@ func TestSubagentAnswers(t *testing.T) {
 	r.call("dsh_wait", id, nil)
 	golden(t, "answers/subagent_interrupt.json", r.stable(r.call("dsh_subagent", args{"taskId": task.TaskID, "subagentSessionId": child, "action": "interrupt"}, nil)))
 	golden(t, "answers/subagent_prompt.json", r.stable(r.call("dsh_subagent", args{"taskId": task.TaskID, "subagentSessionId": child, "action": "prompt", "prompt": "More."}, nil)))
-	if _, err := r.host.WaitEvent(t.Context(), task.SessionID, "turn/end", 3); err != nil {
-		t.Fatal(err)
-	}
+	r.event(task.SessionID, "turn/end", 3)
 	var status struct{ Subagents []subagentView }
 	r.call("dsh_status", id, &status)
 	if len(status.Subagents) != 1 || status.Subagents[0].Label != "Help" || status.Subagents[0].LastMessageSeq == nil || status.Subagents[0].Mode != "continuable" {

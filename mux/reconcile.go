@@ -96,7 +96,7 @@ func (t *Task) history(ctx context.Context, s *source, at ledger.Mark) (entries 
 				Message: fmt.Sprintf("the page before seq %d ends with seq %d", first, end)}
 		}
 		last, first = max(last, end), page.Events[0].Seq
-		scrubbed := make([]ledger.Entry, 0, recorded(page.Events, mark))
+		scrubbed := make([]ledger.Entry, 0, countRecorded(page.Events, mark))
 		for _, ev := range page.Events {
 			if ev.Seq > mark && ev.Type != dsh.EventChunk {
 				scrubbed = append(scrubbed, scrub(ev, mark+1, *s))
@@ -130,8 +130,8 @@ func (t *Task) history(ctx context.Context, s *source, at ledger.Mark) (entries 
 	return append(entries, slices.Concat(pages...)...), last, nil
 }
 
-// recorded counts the events behind mark that go to the ledger.
-func recorded(events []dsh.Event, mark int64) int {
+// countRecorded counts the events behind mark that go to the ledger.
+func countRecorded(events []dsh.Event, mark int64) int {
 	n := 0
 	for _, ev := range events {
 		if ev.Seq > mark && ev.Type != dsh.EventChunk {

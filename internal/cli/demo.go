@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -27,9 +28,12 @@ func demoCommand(std streams) *cobra.Command {
 				return usageError{errors.New("--lab is for a host; name it with --host URL")}
 			}
 			if opts.HostURL != "" {
-				u, err := dsh.ParseURL(opts.HostURL, false)
+				u, err := dsh.ParseURL(opts.HostURL, true)
 				if err != nil {
 					return usageError{err}
+				}
+				if _, err := dsh.ParseURL(opts.HostURL, false); err != nil {
+					return usageError{fmt.Errorf("--host %s is not this machine, where the demo's files are", u)}
 				}
 				opts.HostURL = u.String()
 			}

@@ -66,6 +66,7 @@ func Run(ctx context.Context, opts Options) (err error) {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
+		s.stop()
 		return fmt.Errorf("demo, step %d: %w", s.number, err)
 	}
 	s.say("\nAll %d steps held, in %.1f s.", s.number, time.Since(began).Seconds())
@@ -111,9 +112,8 @@ func (s *stage) play(scripted bool) error {
 	case scripted:
 		where = "The host at " + s.hostURL + " is yours, its model plays a script."
 	}
-	s.say("A supervisor delegates a task to DSH through this bridge. You are the person behind it.\n%s\nThe files are below %s and go at the end.", where, s.dir)
-	var err error
-	if s.bridge, err = startBridge(s.ctx, s.opts, s.hostURL, filepath.Join(s.dir, bridgeFolder), s.confirm); err != nil {
+	s.say("A supervisor delegates a task to DSH through this bridge. You are the person behind it.\n%s\nThe files are below %s and go at the end.\n", where, s.dir)
+	if err := s.start(); err != nil {
 		return err
 	}
 	if scripted {
@@ -125,9 +125,9 @@ func (s *stage) play(scripted bool) error {
 // farewell says what to do next.
 func (s *stage) farewell() {
 	if s.opts.HostURL == "" {
-		s.say("Next, with a host of yours (dsh web):  dsh-agentlink demo --host http://127.0.0.1:3080")
+		s.say("Next: start a host (dsh web), and dsh-agentlink demo --host http://127.0.0.1:3080 plays it there.")
 	} else {
-		s.say("The demo's session stays in your host's list, under the title %q.", title)
+		s.say("The session stays in your host's list, under the title %q.", title)
 	}
-	s.say("Then let your agent have it:           dsh-agentlink setup codex, or: dsh-agentlink setup claude --user")
+	s.say("Then give the bridge to your agent: dsh-agentlink setup codex, or dsh-agentlink setup claude --user.")
 }

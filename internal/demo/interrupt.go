@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"path/filepath"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -36,7 +35,7 @@ func (s *stage) interrupt(calls int) error {
 	case <-s.ctx.Done():
 		return s.ctx.Err()
 	}
-	if s.bridge, err = startBridge(s.ctx, s.opts, s.hostURL, filepath.Join(s.dir, bridgeFolder), s.confirm); err != nil {
+	if err := s.start(); err != nil {
 		return err
 	}
 	if over {

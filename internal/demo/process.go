@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -20,21 +21,31 @@ type process struct {
 	cmd    *exec.Cmd
 }
 
-// confirm is the person at the client, who is shown a text and accepts or declines.
-type confirm func(text string) bool
+// person is who sits at the client and is asked before a call is allowed. The supervisor asks the bridge to allow only
+// what the person has agreed to already, so that the answer is yes.
+type person struct {
+	mu    sync.Mutex
+	shown string
+}
 
-// Elicit asks the person.
-func (c confirm) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	answer := mcp.ElicitationResponseActionDecline
-	if c(request.Params.Message) {
-		answer = mcp.ElicitationResponseActionAccept
-	}
-	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: answer}}, nil
+// Elicit shows the person a text.
+func (p *person) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shown = request.Params.Message
+	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept}}, nil
+}
+
+// wasShown is the last text that the person was shown.
+func (p *person) wasShown() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shown
 }
 
 // startBridge starts this program as a server for one host and one home. Of the user's environment it gets all but
 // what is meant for the user's own bridge.
-func startBridge(ctx context.Context, opts Options, hostURL, home string, person confirm) (*process, error) {
+func startBridge(ctx context.Context, opts Options, hostURL, home string, you *person) (*process, error) {
 	p := &process{}
 	command := func(_ context.Context, path string, _, args []string) (*exec.Cmd, error) {
 		p.cmd = exec.Command(path, args...) // ends with its standard input, see end
@@ -48,7 +59,7 @@ func startBridge(ctx context.Context, opts Options, hostURL, home string, person
 	}
 	stdio := transport.NewStdioWithOptions(opts.Executable, nil, []string{"serve"},
 		transport.WithCommandFunc(command), transport.WithCommandStderrWriter(opts.Log))
-	p.client = client.NewClient(stdio, client.WithElicitationHandler(person))
+	p.client = client.NewClient(stdio, client.WithElicitationHandler(you))
 	if err := p.client.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start the bridge: %w", err)
 	}

@@ -162,7 +162,7 @@ func (s *stage) allowCall() error {
 	if err := s.decide(permitted, "allow_once"); err != nil {
 		return err
 	}
-	return hold(strings.Contains(s.asked, permitted), "the person was not shown the command")
+	return hold(strings.Contains(s.you.wasShown(), permitted), "the person was not shown the command")
 }
 
 // decide decides the approval that comes next, which has to be that of a command.
@@ -178,6 +178,10 @@ func (s *stage) decide(command, outcome string) error {
 	answer, err := s.call("dsh_resolve_approval", outcome, map[string]any{"requestId": request.Get("requestId").String(), "outcome": outcome})
 	if err = errors.Join(err, hold(answer.Get("accepted").Bool(), "the decision was not accepted")); err != nil {
 		return err
+	}
+	if shown := s.you.wasShown(); shown != "" {
+		s.got(words.Asking, "your client asks: %s", gist(shown))
+		s.sent("yes")
 	}
 	s.got(words.Good, "%s", answer.Get("outcome"))
 	return nil
@@ -196,4 +200,15 @@ func (s *stage) accept() error {
 	s.sent("ls %s %s", publishedFolder, archiveFolder)
 	s.got(words.Good, "%s is there, and the archive still has its note", chosenName)
 	return s.release()
+}
+
+// gist is the first line of what a person is shown, and the command in it.
+func gist(shown string) string {
+	question, rest, _ := strings.Cut(shown, "\n")
+	for line := range strings.Lines(rest) {
+		if command, ok := strings.CutPrefix(strings.TrimSpace(line), "| "); ok {
+			question += " " + command
+		}
+	}
+	return question
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -22,11 +23,11 @@ type stage struct {
 	dir     string
 	hostURL string
 	bridge  *process
+	you     person
 	page
 
 	task   string
 	cursor int64 // up to which the supervisor has seen the task
-	asked  string
 }
 
 // hold is a step's check.
@@ -46,10 +47,10 @@ func (s *stage) call(tool, shown string, args map[string]any) (gjson.Result, err
 	return s.bridge.call(s.ctx, tool, args)
 }
 
-// confirm is the person whom the bridge asks before a call is allowed.
-func (s *stage) confirm(text string) bool {
-	s.asked = text
-	return true
+// start starts a bridge on the demo's home.
+func (s *stage) start() (err error) {
+	s.bridge, err = startBridge(s.ctx, s.opts, s.hostURL, filepath.Join(s.dir, bridgeFolder), &s.you)
+	return err
 }
 
 // delegate hands the task over.
@@ -94,7 +95,7 @@ func (s *stage) wait(until string) (gjson.Result, error) {
 
 // ended waits for the end of the turn and shows its last words. What the agent asks for meanwhile is refused.
 func (s *stage) ended() error {
-	s.sent("dsh_wait until attention, from cursor %d", s.cursor)
+	s.sent("dsh_wait until attention")
 	for {
 		answer, err := s.wait("attention")
 		if err != nil {
@@ -157,4 +158,17 @@ func (s *stage) release() error {
 	}
 	s.got(words.Good, "released")
 	return nil
+}
+
+// stopLimit bounds the attempt to stop a task whose demo has failed.
+const stopLimit = 5 * time.Second
+
+// stop stops what runs at the host when the story cannot go on. There is nobody left to tell when that fails too.
+func (s *stage) stop() {
+	if s.task == "" || s.bridge == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), stopLimit)
+	defer cancel()
+	_, _ = s.bridge.call(ctx, "dsh_cancel", map[string]any{"taskId": s.task})
 }
