@@ -92,10 +92,13 @@ func (l *Ledger) prepare() error {
 	return nil
 }
 
+// usualRecord is about how many bytes a record takes.
+const usualRecord = 256
+
 // admitAll folds and encodes the entries that are new. It returns the offset behind each record within the buffer.
 func (l *Ledger) admitAll(entries []Entry) (buf []byte, ends []int64, err error) {
 	now := l.opts.Now().UnixMilli()
-	buf, ends = l.buf[:0], make([]int64, 0, len(entries))
+	buf, ends = slices.Grow(l.buf[:0], usualRecord*len(entries)), make([]int64, 0, len(entries))
 	var r Record
 	for i := range entries {
 		r = entries[i].Record

@@ -249,6 +249,8 @@ func FuzzCall(f *testing.F) {
 	f.Add("subagent.prompt", `{"parentSessionId":"root","childSessionId":"child","mode":"continuable","content":[]}`)
 	f.Add("credentials.describe", `{"refs":["A",1,null]}`)
 	f.Add("goal.create", `{"sessionId":"root","objective":"o","maxGoalRounds":1e300}`)
+	f.Add("goal.edit", `{"sessionId":"root","ref":{"id":"g","revision":1},"maxGoalRounds":0}`)
+	f.Add("goal.clear", `{"sessionId":"root","ref":null}`)
 	f.Add("respond", `{"type":"client-response","rpcId":"r","result":{"ok":false}}`)
 	f.Fuzz(func(t *testing.T, method, payload string) {
 		if !json.Valid([]byte(payload)) {

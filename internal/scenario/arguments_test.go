@@ -68,6 +68,20 @@ func invalidArguments(e *env) {
 		{"dsh_observe", "until", args{"taskId": t.id, "until": "never"}},
 		{"dsh_cancel", "scope", args{"taskId": t.id, "scope": "everything"}},
 		{"dsh_cancel", "sinceCursor", args{"taskId": t.id, "sinceCursor": -1}},
+		{"dsh_delegate", "goal.objective", args{"cwd": cwd, "prompt": ok, "goal": args{}}},
+		{"dsh_delegate", "goal.objective", args{"cwd": cwd, "goal": args{"objective": " "}}},
+		{"dsh_delegate", "goal.maxGoalRounds", args{"cwd": cwd, "goal": args{"objective": e.text("goal"), "maxGoalRounds": 0}}},
+		{"dsh_goal", "action", args{"taskId": t.id}},
+		{"dsh_goal", "action", args{"taskId": t.id, "action": "stop"}},
+		{"dsh_goal", "objective", args{"taskId": t.id, "action": "create"}},
+		{"dsh_goal", "objective", args{"taskId": t.id, "action": "pause", "objective": e.text("goal")}},
+		{"dsh_goal", "expectedRevision", args{"taskId": t.id, "action": "clear", "expectedRevision": 0}},
+		{"dsh_fork", "turn", args{"taskId": t.id, "turn": 0}},
+		{"dsh_fork", "cwd", args{"taskId": t.id, "cwd": cwd}},
+		{"dsh_fork", "prompt", args{"taskId": t.id, "prompt": " "}},
+		{"dsh_fork", "workspaceMode", args{"taskId": t.id, "workspaceMode": "shared"}},
+		{"dsh_subagent", "subagentSessionId", args{"taskId": t.id, "action": "interrupt"}},
+		{"dsh_subagent", "prompt", args{"taskId": t.id, "action": "prompt", "subagentSessionId": t.session}},
 		{"dsh_list", "state", args{"state": "finished"}},
 		{"dsh_list", "limit", args{"limit": 0}},
 		{"dsh_list", "limit", args{"limit": 201}},
@@ -97,7 +111,7 @@ func (e *env) scriptedCalls() []int {
 		return nil
 	}
 	var counts []int
-	for _, method := range []string{"session.create", "session.prompt", "session.cancel", "session.updateQueue", "session.rename"} {
+	for _, method := range []string{"session.create", "session.prompt", "session.cancel", "session.updateQueue", "session.rename", "session.fork", "goal.create"} {
 		counts = append(counts, h.Calls(method))
 	}
 	return counts
@@ -106,10 +120,13 @@ func (e *env) scriptedCalls() []int {
 func unknownTask(e *env) {
 	b := e.bridge()
 	const nobody = "dsh_000000000000"
-	for _, tool := range []string{"dsh_status", "dsh_tail", "dsh_wait", "dsh_observe", "dsh_cancel", "dsh_followup", "dsh_continue", "dsh_release_workspace"} {
+	for _, tool := range []string{"dsh_status", "dsh_tail", "dsh_wait", "dsh_observe", "dsh_cancel", "dsh_followup", "dsh_continue", "dsh_release_workspace", "dsh_goal", "dsh_fork"} {
 		arguments := args{"taskId": nobody}
 		if tool == "dsh_followup" || tool == "dsh_continue" {
 			arguments["prompt"] = e.prompt()
+		}
+		if tool == "dsh_goal" {
+			arguments["action"] = "get"
 		}
 		a := b.mustFail("task_not_found", tool, arguments)
 		if !strings.Contains(a.str("error.message"), nobody) || a.str("error.hint") == "" {

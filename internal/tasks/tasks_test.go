@@ -113,6 +113,30 @@ func TestFileFormat(t *testing.T) {
 }
 
 // A file is refused when it is no task, and a task is refused when it would make such a file.
+func TestLaunched(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		task Task
+		want bool
+	}{
+		{"not prompted", Task{Stage: Created, PromptID: "p", PromptSent: SentNo}, false},
+		{"prompted, perhaps", Task{Stage: Prompted, PromptID: "p", PromptSent: SentUnknown}, false},
+		{"prompted", Task{Stage: Prompted, PromptID: "p", PromptSent: SentYes}, true},
+		{"prompted, its goal is missing", Task{Stage: Prompted, PromptID: "p", PromptSent: SentYes, GoalSent: SentNo}, false},
+		{"prompted, with its goal", Task{Stage: Prompted, PromptID: "p", PromptSent: SentYes, GoalSent: SentYes}, true},
+		{"a goal alone", Task{Stage: Prompted, PromptSent: SentYes, GoalSent: SentYes}, true},
+		{"a goal alone, perhaps", Task{Stage: Prompted, PromptSent: SentUnknown, GoalSent: SentUnknown}, false},
+		{"a fork that is to come", Task{Stage: Claimed, PromptSent: SentNo, ForkOf: "s"}, false},
+		{"a fork", Task{Stage: Created, PromptSent: SentNo, ForkOf: "s"}, true},
+		{"a fork, not prompted", Task{Stage: Created, PromptID: "p", PromptSent: SentNo, ForkOf: "s"}, false},
+		{"a fork, prompted", Task{Stage: Prompted, PromptID: "p", PromptSent: SentYes, ForkOf: "s"}, true},
+	} {
+		if got := tt.task.Launched(); got != tt.want {
+			t.Errorf("%s: launched %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestValidate(t *testing.T) {
 	if err := newTask().Validate(); err != nil {
 		t.Fatal(err)
@@ -123,6 +147,8 @@ func TestValidate(t *testing.T) {
 		"createdAt":          func(t *Task) { t.CreatedAt = time.Time{} },
 		"stage":              func(t *Task) { t.Stage = "later" },
 		"promptSent":         func(t *Task) { t.PromptSent = "" },
+		"goalSent":           func(t *Task) { t.GoalSent = "perhaps" },
+		"forkOf":             func(t *Task) { t.ForkOf = "a text" },
 		"request":            func(t *Task) { t.Request.ID = "a caller's id" },
 		"digests":            func(t *Task) { t.Request.Fingerprint = "" },
 		"sessionId is no id": func(t *Task) { t.SessionID = "two words" },
@@ -361,6 +387,8 @@ func genTask(rt *rapid.T) Task {
 		Stage:      rapid.SampledFrom(stages).Draw(rt, "stage"),
 		PromptID:   maybe.Draw(rt, "promptId"),
 		PromptSent: rapid.SampledFrom([]Sent{SentNo, SentYes, SentUnknown}).Draw(rt, "promptSent"),
+		GoalSent:   rapid.SampledFrom([]Sent{"", SentNo, SentYes, SentUnknown}).Draw(rt, "goalSent"),
+		ForkOf:     rapid.SampledFrom([]string{"", "session-1"}).Draw(rt, "forkOf"),
 	}
 	if rapid.Bool().Draw(rt, "with request") {
 		r := NewRequest(rapid.String().Draw(rt, "request id"), []byte(rapid.String().Draw(rt, "arguments")))

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"syscall"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -22,7 +23,7 @@ type pace struct {
 var usualPace = pace{poll: 2 * time.Second, rest: 300 * time.Millisecond, idle: 30 * time.Second}
 
 const (
-	// restFactor is how many times as long as a look the rest after it lasts.
+	// restFactor is how many times as long as a look took of a processor the rest after it lasts.
 	restFactor = 9
 	// lookTimeout bounds a look whose host takes calls and does not answer them.
 	lookTimeout = time.Minute
@@ -35,7 +36,7 @@ type listMsg struct {
 	at     time.Time
 }
 
-// beatMsg says that nothing has changed until then.
+// beatMsg says what time it is, when there is no other news.
 type beatMsg struct{ at time.Time }
 
 // looks keeps the list of tasks current.
@@ -61,18 +62,28 @@ func (l *looks) wake(c chan struct{}) {
 // run looks, at once and whenever something has changed, until ctx ends.
 func (l *looks) run(ctx context.Context, send func(tea.Msg)) {
 	for ctx.Err() == nil {
-		began := time.Now()
+		before := processorTime()
 		seen := l.traces(ctx)
 		msg := l.look(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		send(msg)
-		ended := time.Now()
-		if l.restFor(ctx, max(l.pace.rest, restFactor*ended.Sub(began))) {
+		cost, ended := processorTime()-before, time.Now()
+		if l.rest(ctx, max(l.pace.rest, restFactor*cost), send) {
 			l.wait(ctx, seen, ended, send)
 		}
 	}
+}
+
+// processorTime is what this process has used of the processors. Most of a look is waiting for the host, which costs
+// nobody anything.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func (l *looks) look(ctx context.Context) listMsg {
@@ -82,15 +93,22 @@ func (l *looks) look(ctx context.Context) listMsg {
 	return listMsg{answer, err, l.opts.Now()}
 }
 
-// restFor reports false when somebody wants to see now.
-func (l *looks) restFor(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-l.asked:
-		return false
-	case <-ctx.Done():
-		return false
+// rest reports false when somebody wants to see now.
+func (l *looks) rest(ctx context.Context, d time.Duration, send func(tea.Msg)) bool {
+	over := time.After(d)
+	tick := time.NewTicker(l.pace.poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return true
+		case <-l.asked:
+			return false
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			send(beatMsg{l.opts.Now()})
+		}
 	}
 }
 

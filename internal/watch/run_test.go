@@ -142,7 +142,7 @@ func (r *rig) many(n int) {
 
 // However many tasks there are, a check costs one session.list and a look another, and nothing for each task.
 func TestManyTasksCostTwoCalls(t *testing.T) {
-	const n = 200
+	const n = 60
 	r := newRig(t)
 	r.many(n)
 	l := newLooks(r.opts, quick)
