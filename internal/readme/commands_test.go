@@ -128,7 +128,9 @@ func TestCommandsParse(t *testing.T) {
 
 // parseCommand reads a line of this program as far as it can be read without being run.
 func parseCommand(line string) error {
-	line, _, _ = strings.Cut(line, " #")
+	if i := strings.IndexAny(line, "#<>|"); i >= 0 { // a comment, or where the output goes
+		line = line[:i]
+	}
 	words := strings.Fields(line)
 	for len(words) > 0 && regexp.MustCompile(`^[A-Z_]+=`).MatchString(words[0]) {
 		words = words[1:]

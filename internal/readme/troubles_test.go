@@ -227,7 +227,7 @@ var troubles = map[string]func(x *trouble) string{
 	},
 	"home-in-the-way": func(x *trouble) string {
 		x.env["DSH_BRIDGE_HOME"] = x.in("notes.txt") + "/agentlink"
-		return x.delegate(x.in("project"))
+		return x.run("serve")
 	},
 	"home-not-writable": func(x *trouble) string {
 		if os.Geteuid() == 0 {

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"slices"
+
 	"charm.land/bubbles/v2/key"
 	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
@@ -33,6 +35,7 @@ type tail struct {
 	ended  bool
 
 	lines []words.Line // of the events
+	rows  []string     // the lines as they are shown at this width
 	lost  bool         // older lines were dropped
 	view  viewport.Model
 }
@@ -48,14 +51,19 @@ func (t *tail) take(more operator.Tail) {
 	follows := !t.known || t.view.AtBottom()
 	t.known, t.last = true, more
 	for _, e := range more.Events {
-		t.lines = append(t.lines, words.Event(e)...)
+		t.add(words.Event(e))
 	}
 	above := 0
 	if drop := len(t.lines) - maxLines; drop > 0 {
 		above = len(wrapAll(t.lines[:drop], t.view.Width()))
-		t.lines, t.lost = t.lines[drop:], true
+		t.lines, t.rows, t.lost = t.lines[drop:], t.rows[above:], true
 	}
 	t.render(follows, above)
+}
+
+func (t *tail) add(lines []words.Line) {
+	t.lines = append(t.lines, lines...)
+	t.rows = append(t.rows, wrapAll(lines, t.view.Width())...)
 }
 
 // end writes below the last line why there will be no more.
@@ -63,17 +71,17 @@ func (t *tail) end(err error) {
 	t.ended = true
 	if err != nil {
 		for _, line := range words.Lines(err.Error()) {
-			t.lines = append(t.lines, words.Line{{Text: line, Tint: words.Bad}})
+			t.add([]words.Line{{{Text: line, Tint: words.Bad}}})
 		}
 	}
 	t.last.Pending = nil // whether they still wait is not known
 	t.render(true, 0)
 }
 
-// render writes the lines into the view, from which so many lines were taken away above.
+// render writes the rows into the view, from which so many were taken away above.
 func (t *tail) render(follows bool, above int) {
 	at := t.view.YOffset() - above
-	rows := wrapAll(t.lines, t.view.Width())
+	rows := slices.Clone(t.rows)
 	for _, p := range t.last.Pending {
 		rows = append(rows, wrapAll(words.Pending(p), t.view.Width())...)
 	}
@@ -89,6 +97,7 @@ func (t *tail) resize(width, height int) {
 	follows := t.view.AtBottom()
 	t.view.SetWidth(width)
 	t.view.SetHeight(height)
+	t.rows = wrapAll(t.lines, width)
 	t.render(follows, 0)
 }
 
