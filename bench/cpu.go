@@ -10,26 +10,34 @@ import (
 	"dsh-agentlink/internal/labmodel"
 )
 
-// cpu measures the CPU time of a bridge over its whole life: in one that watches a long turn, and in one that is
-// connected to a host on which others work.
-func cpu(b *bench) error {
+// turn measures the CPU time of a bridge over its whole life, in which it watches a long turn.
+func turn(b *bench) error {
 	base, err := shortLife(b)
 	if err != nil {
 		return err
 	}
-	turn, err := longTurn(b)
+	used, err := longTurn(b)
 	if err != nil {
 		return err
 	}
-	b.table.add(figure{What: "CPU of a 600-step turn, watched to its end", Value: short(turn), Floor: short(base) + " start and end alone", Bar: "500 ms",
-		Verdict: verdict(turn <= 500*time.Millisecond)})
-	const foreign, seconds = 10_000, 10
-	noisy, err := foreignFrames(b, foreign, seconds*time.Second)
+	b.table.add(figure{What: "CPU of a 600-step turn, watched to its end", Value: short(used), Floor: short(base) + " start and end alone", Bar: "500 ms",
+		Verdict: verdict(used <= 500*time.Millisecond)})
+	return nil
+}
+
+// foreign measures the CPU time of a bridge that is connected to a host on which others work.
+func foreign(b *bench) error {
+	const frames, seconds = 10_000, 10
+	base, err := shortLife(b)
+	if err != nil {
+		return err
+	}
+	noisy, err := foreignFrames(b, frames, seconds*time.Second)
 	if err != nil {
 		return err
 	}
 	percent := float64(noisy-base) / float64(seconds*time.Second) * 100
-	b.table.atMost(fmt.Sprintf("CPU of %d foreign frames/s, of one core", foreign), "%.1f%%", percent, 20)
+	b.table.atMost(fmt.Sprintf("CPU of %d foreign frames/s, of one core", frames), "%.1f%%", percent, 20)
 	return nil
 }
 

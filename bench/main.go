@@ -34,7 +34,8 @@ var sections = []section{
 	{"append", appending},
 	{"processes", processes},
 	{"latency", latency},
-	{"cpu", cpu},
+	{"turn", turn},
+	{"foreign", foreign},
 	{"reads", reads},
 	{"memory", memory},
 	{"answers", answers},
@@ -56,7 +57,7 @@ func main() {
 	if session := os.Getenv(readerVariable); session != "" {
 		exit(readWorker(session))
 	}
-	pattern := flag.String("run", "", "run only the sections that match this `regexp`: start, connect, rebuild, append, processes, latency, cpu, reads, memory, answers, idle")
+	pattern := flag.String("run", "", "run only the sections that match this `regexp`: start, connect, rebuild, append, processes, latency, turn, foreign, reads, memory, answers, idle")
 	markdown := flag.String("markdown", "", "write the table to this `file` as Markdown, too")
 	binary := flag.String("bridge", "", "measure this `binary` instead of one built from the source")
 	flag.Parse()

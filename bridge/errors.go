@@ -122,7 +122,7 @@ func fromHost(err *dsh.Error, hostURL string) *Error {
 		return &Error{Code: CodeHostUnreachable, Message: "no DSH host answers at " + hostURL, Hint: startHint(hostURL)}
 	case dsh.Incompatible:
 		return &Error{Code: CodeHostIncompatible, Message: err.Message,
-			Hint: "This bridge speaks to DSH " + dsh.SpokenVersions + ". Start such a host, or point DSH_HOST_URL at one."}
+			Hint: "Ask the person which host runs there (dsh --version). This bridge speaks to DSH " + dsh.SpokenVersions + "; docs/troubleshooting.md says how to install such a host. Or point DSH_HOST_URL at one."}
 	case dsh.OutcomeUnknown:
 		if !changes(err.Method) {
 			return &Error{Code: CodeHostUnreachable, Message: "the connection to the DSH host at " + hostURL + " is lost", Hint: startHint(hostURL)}

@@ -141,6 +141,7 @@ func TestPromptOnABrokenDisk(t *testing.T) {
 				if snap := look(t, task); snap.Fault == nil {
 					t.Error("there is no fault")
 				}
+				time.Sleep(time.Minute) // the pause before the next try is up to chance
 				await(t, task, "the record", func(snap Snapshot) bool { return snap.Cursor == 2 })
 				if diff := cmp.Diff([]string{"p-1 sending", "p-1 accepted"}, issued(t, task)); diff != "" {
 					t.Error(diff)

@@ -16,7 +16,7 @@ func load() (config.Config, *home.Home, error) {
 	}
 	h, err := home.Open(cfg.BridgeHome)
 	if err != nil {
-		return cfg, nil, usageError{err}
+		return cfg, nil, usageError{fmt.Errorf("the bridge's home cannot be used: %w\nDSH_BRIDGE_HOME names another folder; it has to be one that you can write", err)}
 	}
 	return cfg, h, nil
 }

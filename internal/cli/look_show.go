@@ -9,7 +9,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"dsh-agentlink/internal/operator"
-	"dsh-agentlink/internal/tasks"
 	"dsh-agentlink/internal/words"
 )
 
@@ -109,7 +108,7 @@ func standing(status taskStatusAnswer) cell {
 }
 
 func launch(l operator.Launch) cell {
-	if l.PromptSent == tasks.SentYes {
+	if l.Complete {
 		return text("complete")
 	}
 	return tinted(words.Careful, fmt.Sprintf("got to %q, prompt sent: %s", l.Stage, l.PromptSent))

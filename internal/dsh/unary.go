@@ -157,7 +157,7 @@ func (c *Client) carrierError(method string, resp *http.Response) error {
 		e.Kind, e.Message = Incompatible, fmt.Sprintf("what answers at %s is not a DSH host: it sends %s", c.origin, media)
 	case status == http.StatusNotFound || status == http.StatusUnauthorized:
 		e.Kind, e.Message = Incompatible, fmt.Sprintf("%s answers HTTP %d; spoken here is the wire of DSH %s, "+
-			"hosts from 0.1.2 on speak another", c.origin, status, SpokenVersions)
+			"hosts from 0.1.2 on speak another, and what is no DSH host none at all", c.origin, status, SpokenVersions)
 	case status == http.StatusForbidden:
 		e.Kind, e.Message = Incompatible, fmt.Sprintf("%s answers HTTP 403: the host does not trust this address, "+
 			"or something in front of it asks for a login", c.origin)

@@ -25,7 +25,11 @@ const foreignBits fs.FileMode = 0o077
 // examineFolder looks at who can get at what is in the home.
 func (d *doctor) examineFolder(h *home.Home) {
 	if !exists(h.Dir()) {
-		d.report.add(AreaHome, Note, "", "%s does not exist yet; the first task makes it", h.Dir())
+		if dir := nearest(h.Dir()); syscall.Access(dir, 2) != nil {
+			d.report.add(AreaHome, Bad, "ls -ld "+quote(dir), "%s does not exist, and you may not make it: %s cannot be written to", h.Dir(), dir)
+		} else {
+			d.report.add(AreaHome, Note, "", "%s does not exist yet; the first task makes it", h.Dir())
+		}
 		return
 	}
 	var open, links, foreign []string
@@ -85,15 +89,20 @@ func shared(kind string) bool {
 	return slices.ContainsFunc(sharedKinds, func(s string) bool { return strings.HasPrefix(kind, s) })
 }
 
+// nearest is the folder, or the nearest one above it that exists.
+func nearest(dir string) string {
+	for !exists(dir) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
+
 // readOnly reports whether the file system refuses every write, whoever writes.
 func readOnly(dir string) bool { return errors.Is(syscall.Access(dir, 2), syscall.EROFS) }
 
 // examineRoom looks at the file system that the home is on.
 func (d *doctor) examineRoom(h *home.Home) {
-	dir := h.Dir()
-	for !exists(dir) && dir != filepath.Dir(dir) {
-		dir = filepath.Dir(dir)
-	}
+	dir := nearest(h.Dir())
 	usage, err := disk.Usage(dir)
 	if err != nil {
 		d.report.add(AreaHome, Warning, "df "+quote(dir), "the file system cannot be looked at: %s", err)
@@ -140,7 +149,7 @@ func (d *doctor) examineTasks(o *Operator) {
 	}
 	unfinished := 0
 	for _, t := range good {
-		if t.PromptSent == tasks.SentYes || d.now().Sub(t.CreatedAt) < launchGrace || o.arrived(t) {
+		if t.Launched() || d.now().Sub(t.CreatedAt) < launchGrace || o.arrived(t) {
 			continue
 		}
 		unfinished++

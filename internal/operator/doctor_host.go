@@ -40,10 +40,14 @@ func (d *doctor) examineHost(ctx context.Context) {
 func (d *doctor) unreachable(err error) {
 	switch dsh.KindOf(err) {
 	case dsh.Incompatible:
-		d.report.add(AreaHost, Bad, "", "what answers at %s is no host of the wire that this bridge speaks (DSH %s): %s", d.report.Host, dsh.SpokenVersions, err)
+		d.report.add(AreaHost, Bad, "dsh --version", "what answers at %s is no host of the wire that this bridge speaks (DSH %s): %s", d.report.Host, dsh.SpokenVersions, err)
 	case dsh.NotSent:
 		d.report.add(AreaHost, Bad, "dsh web --port "+d.port(), "no host answers at %s; start one, or point DSH_HOST_URL at where it runs", d.report.Host)
 	default:
+		if broken(err) {
+			d.report.add(AreaHost, Bad, Program+" doctor", "the connection to %s broke off: %s", d.report.Host, err)
+			return
+		}
 		d.report.add(AreaHost, Bad, "curl -si "+quote(d.report.Host), "what answers at %s does not behave like a DSH host: %s", d.report.Host, err)
 	}
 }

@@ -42,7 +42,7 @@ func (o *Operator) Show(ctx context.Context, taskID string) (Sheet, error) {
 		return Sheet{}, err
 	}
 	sheet := Sheet{TaskID: taskID, SessionID: task.SessionID, CreatedAt: stamp(task.CreatedAt), Preset: task.Preset,
-		Launch: Launch{Stage: task.Stage, PromptSent: task.PromptSent}, Files: Files{Task: o.home.TaskFile(taskID)}, Ledger: o.inspect(taskID)}
+		Launch: Launch{Stage: task.Stage, PromptSent: task.PromptSent, Complete: task.Launched()}, Files: Files{Task: o.home.TaskFile(taskID)}, Ledger: o.inspect(taskID)}
 	if exists(sheet.Ledger.Path) {
 		sheet.Files.Ledger = sheet.Ledger.Path
 	}

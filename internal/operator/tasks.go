@@ -30,6 +30,7 @@ type Workspace struct {
 type Launch struct {
 	Stage      tasks.Stage `json:"stage"`
 	PromptSent tasks.Sent  `json:"promptSent"`
+	Complete   bool        `json:"complete,omitempty"`
 }
 
 // LastEvent is the last that is recorded of a task and says something to a person.
@@ -163,7 +164,7 @@ func (o *Operator) row(t tasks.Task, host hostView) Task {
 	defer l.Close()
 	err := l.View(func(state *ledger.State) {
 		view.judge(state, session, listed, host.up())
-		if t.PromptSent != tasks.SentYes && !state.Arrived(t.PromptID) {
+		if !t.Launched() && !state.Arrived(t.PromptID) {
 			view.Launch = &Launch{Stage: t.Stage, PromptSent: t.PromptSent}
 		}
 		updated = later(updated, time.UnixMilli(state.UpdatedAt))

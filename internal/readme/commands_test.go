@@ -37,11 +37,11 @@ func TestEveryBlockIsMarked(t *testing.T) {
 // Whatever can be run of the README is run, by a newcomer with an empty home and a host that runs.
 func TestCommandsRun(t *testing.T) {
 	before := names(t, root)
-	printed := ""
+	home, printed := t.TempDir(), ""
 	for _, b := range page(t, "README.md").blocks {
 		switch b.info {
 		case "sh run":
-			printed = shell(t, b)
+			printed = shell(t, home, b)
 		case "text output":
 			if err := compare(b.text, printed); err != nil {
 				t.Errorf("README.md:%d: %v; all that is printed:\n%s", b.line, err, printed)
@@ -56,8 +56,8 @@ func TestCommandsRun(t *testing.T) {
 // blockLimit is when a block that hangs is given up; building takes most of it.
 const blockLimit = 3 * time.Minute
 
-// shell runs a block and returns what it prints. Every command of it has to succeed.
-func shell(t *testing.T, b block) string {
+// shell runs a block in a home and returns what it prints. Every command of it has to succeed.
+func shell(t *testing.T, home string, b block) string {
 	t.Helper()
 	host := dshtest.New(dshtest.Options{Cwd: t.TempDir()})
 	if err := host.Start(); err != nil {
@@ -68,7 +68,7 @@ func shell(t *testing.T, b block) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-eu", "-c", b.text)
 	cmd.Dir = root
-	cmd.Env = append(newcomer(t, t.TempDir()), "DSH_HOST_URL="+host.URL(), "GOFLAGS=-buildvcs=false")
+	cmd.Env = append(newcomer(t, home), "DSH_HOST_URL="+host.URL(), "GOFLAGS=-buildvcs=false")
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"} {
 		value, err := exec.Command("go", "env", name).Output()
 		if err != nil {

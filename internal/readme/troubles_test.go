@@ -3,6 +3,7 @@ package readme
 import (
 	"bytes"
 	"context"
+	"flag"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -102,21 +103,30 @@ func (x *trouble) run(args ...string) string {
 // callLimit is when a call that hangs is given up.
 const callLimit = 30 * time.Second
 
-// call starts a bridge, calls one tool and returns the answer: the failure as "code: message" with the hint below it,
-// or the named fields.
-func (x *trouble) call(tool string, args map[string]any, fields ...string) string {
+// connect starts a bridge and connects to it.
+func (x *trouble) connect() *client.Client {
 	ctx, cancel := context.WithTimeout(x.t.Context(), callLimit)
 	defer cancel()
 	stdio := transport.NewStdioWithOptions("dsh-agentlink", nil, nil, transport.WithCommandFunc(
 		func(context.Context, string, []string, []string) (*exec.Cmd, error) { return x.program(), nil }))
 	c := client.NewClient(stdio)
-	if err := c.Start(ctx); err != nil {
+	if err := c.Start(x.t.Context()); err != nil {
 		x.t.Fatal(err)
 	}
-	defer c.Close()
 	if _, err := c.Initialize(ctx, mcp.InitializeRequest{Params: mcp.InitializeParams{ProtocolVersion: "2025-06-18"}}); err != nil {
+		c.Close()
 		x.t.Fatal(err)
 	}
+	return c
+}
+
+// call starts a bridge, calls one tool and returns the answer: the failure as "code: message" with the hint below it,
+// or the named fields.
+func (x *trouble) call(tool string, args map[string]any, fields ...string) string {
+	c := x.connect()
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(x.t.Context(), callLimit)
+	defer cancel()
 	result, err := c.CallTool(ctx, mcp.CallToolRequest{Params: mcp.CallToolParams{Name: tool, Arguments: args}})
 	if err != nil {
 		x.t.Fatal(err)
@@ -253,10 +263,14 @@ func (x *trouble) sanitised(text string) string {
 	return regexp.MustCompile(`--port [0-9]+`).ReplaceAllString(text, "--port 3080")
 }
 
+var update = flag.Bool("update", false, "quote anew in docs/troubleshooting.md what the cases lead to")
+
+const troubleshooting = "docs/troubleshooting.md"
+
 // Every error that docs/troubleshooting.md quotes is what a newcomer gets, word for word.
 func TestTroubles(t *testing.T) {
 	var quoted []string
-	for _, b := range page(t, "docs/troubleshooting.md").blocks {
+	for _, b := range page(t, troubleshooting).blocks {
 		name, found := strings.CutPrefix(b.info, "text try ")
 		if !found {
 			continue
@@ -264,13 +278,19 @@ func TestTroubles(t *testing.T) {
 		quoted = append(quoted, name)
 		lead := troubles[name]
 		if lead == nil {
-			t.Errorf("docs/troubleshooting.md:%d: there is no case %q", b.line, name)
+			t.Errorf("%s:%d: there is no case %q", troubleshooting, b.line, name)
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			x := newTrouble(t)
-			if got := x.sanitised(lead(x)); compare(b.text, got) != nil {
-				t.Errorf("docs/troubleshooting.md:%d: %v (-quoted +real):\n%s", b.line, compare(b.text, got), cmp.Diff(b.text, got+"\n"))
+			got := strings.TrimRight(x.sanitised(lead(x)), "\n") + "\n"
+			err := compare(b.text, got)
+			if err != nil && *update {
+				quote(t, b, got)
+				return
+			}
+			if err != nil {
+				t.Errorf("%s:%d: %v; go test ./internal/readme -run TestTroubles -update quotes it anew (-quoted +real):\n%s", troubleshooting, b.line, err, cmp.Diff(b.text, got))
 			}
 		})
 	}
@@ -278,6 +298,20 @@ func TestTroubles(t *testing.T) {
 		if !slices.Contains(quoted, name) {
 			t.Errorf("%s is not quoted", name)
 		}
+	}
+}
+
+// quote replaces the text of a block in the page.
+func quote(t *testing.T, b block, text string) {
+	t.Helper()
+	path := filepath.Join(root, troubleshooting)
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := "```" + b.info + "\n"
+	if err := os.WriteFile(path, []byte(strings.Replace(string(old), head+b.text, head+text, 1)), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
