@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"dsh-agentlink/claims"
 	"dsh-agentlink/internal/tasks"
 )
 
@@ -110,4 +111,18 @@ func checkID(field, value string) error {
 		return invalid(field, value, fmt.Sprintf("it has to be at most %d bytes without blanks around", maxID), "")
 	}
 	return nil
+}
+
+// checkLaunch checks what every tool takes that makes a task.
+func checkLaunch(title string, mode claims.Mode, wait int, requestID string) error {
+	if utf8.RuneCountInString(title) > maxTitle {
+		return invalid("title", title, fmt.Sprintf("it has more than %d characters", maxTitle), "")
+	}
+	if err := checkChoice("workspaceMode", string(mode), string(claims.ExclusiveWrite), string(claims.ReadOnly)); err != nil {
+		return err
+	}
+	if err := checkRange("waitSeconds", wait, 0, maxWaitSeconds); err != nil {
+		return err
+	}
+	return checkID("requestId", requestID)
 }

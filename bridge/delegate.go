@@ -3,8 +3,6 @@ package bridge
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -82,19 +80,10 @@ func (a *delegateArgs) check(b *Bridge) error {
 		return &Error{Code: CodeInvalidArgument, Message: err.Error()}
 	}
 	a.Cwd = cwd
-	if utf8.RuneCountInString(a.Title) > maxTitle {
-		return invalid("title", a.Title, fmt.Sprintf("it has more than %d characters", maxTitle), "")
-	}
 	if err := checkID("agentPreset", a.AgentPreset); err != nil {
 		return err
 	}
-	if err := checkChoice("workspaceMode", string(a.WorkspaceMode), string(claims.ExclusiveWrite), string(claims.ReadOnly)); err != nil {
-		return err
-	}
-	if err := checkRange("waitSeconds", a.WaitSeconds, 0, maxWaitSeconds); err != nil {
-		return err
-	}
-	return checkID("requestId", a.RequestID)
+	return checkLaunch(a.Title, a.WorkspaceMode, a.WaitSeconds, a.RequestID)
 }
 
 // delegate launches a task. The stages of a launch are on disk before the step that they announce, so that a launch

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -51,16 +50,7 @@ func (a *forkArgs) check() error {
 			return err
 		}
 	}
-	if utf8.RuneCountInString(a.Title) > maxTitle {
-		return invalid("title", a.Title, fmt.Sprintf("it has more than %d characters", maxTitle), "")
-	}
-	if err := checkChoice("workspaceMode", string(a.WorkspaceMode), string(claims.ExclusiveWrite), string(claims.ReadOnly)); err != nil {
-		return err
-	}
-	if err := checkRange("waitSeconds", a.WaitSeconds, 0, maxWaitSeconds); err != nil {
-		return err
-	}
-	return checkID("requestId", a.RequestID)
+	return checkLaunch(a.Title, a.WorkspaceMode, a.WaitSeconds, a.RequestID)
 }
 
 // fork makes a new task that goes on from a finished turn of another.

@@ -7,28 +7,8 @@ import (
 	"dsh-agentlink/internal/dsh"
 )
 
-// gather is how long a worker rests once it has taken frames to the ledger. The host sends the events of a step within
-// a millisecond: the first of them is told at once, and those behind it cost one lock, one write and one wake-up of
-// everybody who waits. It is short against what anybody notices, and nobody who asks for the task waits for it.
-const gather = 2 * time.Millisecond
-
-// rest waits for more to do, unless somebody waits for the worker.
-func (t *Task) rest(ctx context.Context) {
-	timer := time.NewTimer(gather)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.hurry:
-	case <-ctx.Done():
-	}
-}
-
 // wake lets the worker look for work, at once even after a fault.
 func (t *Task) wake() {
-	select {
-	case t.hurry <- struct{}{}:
-	default:
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.paused = false
@@ -65,7 +45,7 @@ func (t *Task) work() {
 			t.mu.Unlock()
 			return
 		}
-		epoch, live := t.epoch, len(t.inbox) > 0
+		epoch := t.epoch
 		t.begun++
 		t.mu.Unlock()
 
@@ -87,9 +67,6 @@ func (t *Task) work() {
 			t.retry.Reset()
 			t.endRound()
 			t.mu.Unlock()
-			if live {
-				t.rest(during)
-			}
 			continue
 		}
 		t.fault = err

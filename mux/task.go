@@ -42,9 +42,8 @@ type Task struct {
 	round     chan struct{} // closed and renewed at the end of each, and when there will be none
 	paused    bool          // after a fault, until the retry
 	retry     *backoff.ExponentialBackOff
-	resume    *time.Timer   // ends the pause
-	hurry     chan struct{} // holds a token when somebody waits for the worker, which must not rest then
-	fault     error         // why the last work failed; nil when all is well
+	resume    *time.Timer // ends the pause
+	fault     error       // why the last work failed; nil when all is well
 	sessions  map[string]*source
 	unsent    []ledger.Entry   // entries whose append failed, other than events
 	settle    bool             // the opening burst is over and has to be compared with the ledger
@@ -94,7 +93,6 @@ func newTask(m *Mux, id, root string) *Task {
 		ledger:   m.opts.Ledger(id, root),
 		changed:  make(chan struct{}),
 		round:    make(chan struct{}),
-		hurry:    make(chan struct{}, 1),
 		runs:     map[string]*run{},
 		retry:    newBackoff(),
 		sessions: map[string]*source{root: {id: root, origin: ledger.OriginRoot}},

@@ -21,11 +21,20 @@ func (t *Task) Prompt(ctx context.Context, req dsh.PromptRequest, fingerprint st
 	issued := func(outcome string) []ledger.Entry {
 		return []ledger.Entry{record(ledger.TypePromptIssued, root, ledger.Coordination{RequestID: req.RPCID, Mode: string(req.Mode), Outcome: outcome, Fingerprint: fingerprint})}
 	}
-	// What became of an earlier prompt decides whether this one may be sent.
+	return t.issue(ctx, issued, false, func() error { return t.m.opts.Host.Prompt(ctx, req) })
+}
+
+// issue makes a call that is recorded before and after. again says that it may be made although it was made before.
+func (t *Task) issue(ctx context.Context, issued func(outcome string) []ledger.Entry, again bool, call func() error) error {
+	// What became of an earlier one decides whether this one may be made.
 	if err := t.resend(ctx); err != nil {
 		return err
 	}
-	if _, err := t.ledger.Append(ctx, issued(ledger.PromptSending)); err != nil {
+	batch := issued(ledger.PromptSending)
+	if again {
+		batch = append(issued(ledger.PromptRefused), batch...)
+	}
+	if _, err := t.ledger.Append(ctx, batch); err != nil {
 		return err
 	}
 	// What may be repeated must be known to have been sent, whatever happens to the machine.
@@ -33,7 +42,7 @@ func (t *Task) Prompt(ctx context.Context, req dsh.PromptRequest, fingerprint st
 		t.recordOutcome(ctx, issued(ledger.PromptRefused)) // it does not leave
 		return err
 	}
-	err := t.m.opts.Host.Prompt(ctx, req)
+	err := call()
 	t.recordOutcome(ctx, issued(outcomeOf(err)))
 	return err
 }
@@ -64,23 +73,7 @@ func (t *Task) Issue(ctx context.Context, w Write, call func() error) error {
 	issued := func(outcome string) []ledger.Entry {
 		return []ledger.Entry{record(ledger.TypeWriteIssued, s, ledger.Coordination{RequestID: w.RequestID, Outcome: outcome, Fingerprint: w.Fingerprint, Goal: w.Goal})}
 	}
-	if err := t.resend(ctx); err != nil {
-		return err
-	}
-	batch := issued(ledger.PromptSending)
-	if w.Again {
-		batch = append(issued(ledger.PromptRefused), batch...)
-	}
-	if _, err := t.ledger.Append(ctx, batch); err != nil {
-		return err
-	}
-	if err := t.ledger.Sync(); err != nil {
-		t.recordOutcome(ctx, issued(ledger.PromptRefused)) // it does not leave
-		return err
-	}
-	err := call()
-	t.recordOutcome(ctx, issued(outcomeOf(err)))
-	return err
+	return t.issue(ctx, issued, w.Again, call)
 }
 
 // outcomeOf is what is known of a write after its call.

@@ -110,7 +110,7 @@ func (s *stage) ended() error {
 		if len(requests) > 0 {
 			continue
 		}
-		if err := hold(answer.Get("status").String() == "turn_completed", "the turn is %s %s", answer.Get("status"), answer.Get("failure.message")); err != nil {
+		if err := hold(answer.Get("status").String() == "turn_completed", "the turn is %s: %s", answer.Get("status"), answer.Get("failure.message")); err != nil {
 			return err
 		}
 		s.got(words.Good, "%s: %q", answer.Get("status"), answer.Get("finalMessage.text").String())

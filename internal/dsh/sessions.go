@@ -25,6 +25,14 @@ func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
 }
 
 func decodeSessions(value gjson.Result) (sessions []Session, bad string) {
+	if sessions, ok := walkSessions(value.Raw); ok {
+		return sessions, ""
+	}
+	return readSessions(value)
+}
+
+// readSessions is decodeSessions without its quick way.
+func readSessions(value gjson.Result) (sessions []Session, bad string) {
 	root(value, &bad).list("items", func(o object) {
 		s := Session{
 			ID:              o.text("sessionId"),

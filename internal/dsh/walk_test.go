@@ -163,3 +163,53 @@ func FuzzWalkFrame(f *testing.F) {
 		}
 	})
 }
+
+// checkRows holds the quick way of reading session.list against the careful one.
+func checkRows(t *testing.T, text string) (quick bool) {
+	t.Helper()
+	sessions, ok := walkSessions(text)
+	if !ok {
+		return false
+	}
+	want, bad := readSessions(gjson.Parse(text))
+	if bad != "" {
+		t.Fatalf("%q was taken, but %s", text, bad)
+	}
+	if diff := cmp.Diff(want, sessions); diff != "" {
+		t.Fatalf("%q:\n%s", text, diff)
+	}
+	return true
+}
+
+func TestQuickSessions(t *testing.T) {
+	const row = `"sessionId":"s","updatedAt":5,"running":true,"blank":false`
+	for text, quick := range map[string]bool{
+		`{"items":[]}`:              true,
+		`{"items":[{` + row + `}]}`: true,
+		`{"items":[{` + row + `,"cwd":"/a \"b\"\u00e4","origin":"subagent","parentSessionId":"p","agentPreset":"x","more":[{}]}]}`: true,
+		`{"items":[{` + row + `,"projections":{"asOfSeq":7,"values":{"title":"T","todos":[],"goal":{"id":"g"}}}}]}`:                true,
+		`{"items":[{"sessionId":"no id","updatedAt":5,"running":true,"blank":false}]}`:                                             true, // left out
+		`{"items":[{` + row + `,"cwd":null}]}`:                                       false,
+		`{"items":[{` + row + `,"projections":null}]}`:                               false,
+		`{"items":[{` + row + `,"projections":{"asOfSeq":-1}}]}`:                     false,
+		`{"items":[{"sessionId":"s","updatedAt":5.5,"running":true,"blank":false}]}`: false,
+		`{"items":[{"sessionId":"s","updatedAt":5,"running":1,"blank":false}]}`:      false,
+		`{"items":[{"sessionId":"s","updatedAt":5,"running":true}]}`:                 false,
+		`{"items":[{` + row + `,"sessionId":"t"}]}`:                                  false,
+		`{"items":3}`: false, `{}`: false, `[]`: false,
+	} {
+		if got := checkRows(t, text); got != quick {
+			t.Errorf("%s: quick is %t", text, got)
+		}
+	}
+}
+
+func FuzzWalkSessions(f *testing.F) {
+	f.Add(`{"items":[{"sessionId":"s","updatedAt":5,"running":true,"blank":false,"cwd":"\n","projections":{"asOfSeq":7,"values":{"title":"T","goal":{}}}}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		walkSessions(text) // ends on any text
+		if validJSON(text) {
+			checkRows(t, text)
+		}
+	})
+}

@@ -8,4 +8,5 @@
 //	```sh parse         commands that need what a test has not; their syntax is checked, and dsh-agentlink's own flags
 //	```text output      what the commands above print, with … for lines that are left out
 //	```text try NAME    what the case NAME in troubles_test.go leads to
+//	```text seen        what a real host said, and the scripted one cannot
 package readme

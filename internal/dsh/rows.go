@@ -1,0 +1,128 @@
+package dsh
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// walkSessions reads the rows of session.list in one pass. ok is false for a list that is not of the plain form. A home
+// of a thousand tasks lists as many sessions at every connection and before every write.
+func walkSessions(text string) (sessions []Session, ok bool) {
+	w := walker{text: text}
+	lists := 0
+	for begun := false; w.more('{', '}', begun); begun = true {
+		if w.name() != "items" {
+			w.value()
+			continue
+		}
+		lists++
+		for begun := false; w.more('[', ']', begun); begun = true {
+			s := walkSession(&w)
+			if w.odd {
+				return nil, false
+			}
+			if ValidID(s.ID) && (s.ParentSessionID == "" || ValidID(s.ParentSessionID)) {
+				sessions = append(sessions, s)
+			}
+		}
+	}
+	return sessions, !w.odd && lists == 1
+}
+
+// Members that every row has.
+const (
+	rowID = 1 << iota
+	rowUpdated
+	rowRunning
+	rowBlank
+	rowWhole = rowID | rowUpdated | rowRunning | rowBlank
+)
+
+func walkSession(w *walker) Session {
+	s := Session{LastSeq: -1}
+	has := 0
+	must := func(member int) {
+		w.odd = w.odd || has&member != 0
+		has |= member
+	}
+	for begun := false; w.more('{', '}', begun); begun = true {
+		switch w.name() {
+		case "sessionId":
+			must(rowID)
+			s.ID = w.words(s.ID)
+			w.odd = w.odd || s.ID == ""
+		case "updatedAt":
+			must(rowUpdated)
+			s.UpdatedAt = w.digits()
+		case "running":
+			must(rowRunning)
+			s.Running = w.flag()
+		case "blank":
+			must(rowBlank)
+			s.Blank = w.flag()
+		case "parentSessionId":
+			s.ParentSessionID = w.words(s.ParentSessionID)
+		case "origin":
+			s.Origin = w.words(s.Origin)
+		case "cwd":
+			s.Cwd = w.words(s.Cwd)
+		case "agentPreset":
+			s.AgentPreset = w.words(s.AgentPreset)
+		case "projections":
+			w.odd = w.odd || s.LastSeq >= 0 || s.Title != "" || s.Goal != nil
+			walkProjections(w, &s)
+		default:
+			w.value()
+		}
+		if w.odd {
+			return Session{}
+		}
+	}
+	w.odd = w.odd || has != rowWhole
+	return s
+}
+
+// walkProjections takes the three of them that are wanted.
+func walkProjections(w *walker, s *Session) {
+	for begun := false; w.more('{', '}', begun); begun = true {
+		switch w.name() {
+		case "asOfSeq":
+			w.odd = w.odd || s.LastSeq >= 0
+			s.LastSeq = w.digits()
+		case "values":
+			for begun := false; w.more('{', '}', begun); begun = true {
+				switch w.name() {
+				case "title":
+					s.Title = w.words(s.Title)
+				case "goal":
+					w.odd = w.odd || s.Goal != nil
+					s.Goal = decodeGoal(gjson.Parse(w.value()))
+				default:
+					w.value()
+				}
+			}
+		default:
+			w.value()
+		}
+	}
+}
+
+// words reads a string, with escapes in it or not, into a member that has nothing yet, and copies it.
+func (w *walker) words(old string) string {
+	raw := w.value()
+	if w.odd = w.odd || old != "" || len(raw) < 2 || raw[0] != '"'; w.odd {
+		return ""
+	}
+	if strings.IndexByte(raw, '\\') >= 0 {
+		return strings.Clone(gjson.Parse(raw).Str)
+	}
+	return strings.Clone(raw[1 : len(raw)-1])
+}
+
+// flag reads a boolean.
+func (w *walker) flag() bool {
+	raw := w.value()
+	w.odd = w.odd || (raw != "true" && raw != "false")
+	return raw == "true"
+}
