@@ -14,8 +14,7 @@ func walkFrame(data []byte) (f Frame, ok bool) {
 	for begun := false; w.more('{', '}', begun); begun = true {
 		switch w.name() {
 		case "rpcId":
-			w.odd = w.odd || rpcID != ""
-			rpcID = w.str()
+			rpcID = w.first(rpcID)
 		case "payload":
 			w.odd = w.odd || to > 0
 			w.space()
@@ -53,13 +52,11 @@ func walkPayload(w *walker, f *Frame) (unread bool) {
 	for begun := false; w.more('{', '}', begun); begun = true {
 		switch w.name() {
 		case "type":
-			w.odd = w.odd || f.Kind != ""
-			f.Kind = kindOf(w.str())
+			f.Kind = kindOf(w.first(string(f.Kind)))
 			// Its seq is read with care, since it can be negative.
 			w.odd = w.odd || f.Kind == FrameSubscribed
 		case "sessionId":
-			w.odd = w.odd || f.SessionID != ""
-			f.SessionID = w.str()
+			f.SessionID = w.first(f.SessionID)
 		case "event":
 			events++
 			w.odd = w.odd || events > 1 || f.Kind != FrameEvent

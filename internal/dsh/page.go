@@ -16,11 +16,9 @@ func walkEnvelope(answer, rpcID string) (value string, ok bool) {
 	for begun := false; w.more('{', '}', begun); begun = true {
 		switch w.name() {
 		case "type":
-			w.odd = w.odd || kind != ""
-			kind = w.str()
+			kind = w.first(kind)
 		case "rpcId":
-			w.odd = w.odd || echoed != ""
-			echoed = w.str()
+			echoed = w.first(echoed)
 		case "result":
 			results++
 			for begun := false; w.more('{', '}', begun); begun = true {

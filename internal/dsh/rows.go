@@ -30,12 +30,13 @@ func walkSessions(text string) (sessions []Session, ok bool) {
 	return sessions, !w.odd && lists == 1
 }
 
-// Members that every row has.
+// Members of a row that are counted; all but the projections are in every row.
 const (
 	rowID = 1 << iota
 	rowUpdated
 	rowRunning
 	rowBlank
+	rowProjections
 	rowWhole = rowID | rowUpdated | rowRunning | rowBlank
 )
 
@@ -51,7 +52,6 @@ func walkSession(w *walker) Session {
 		case "sessionId":
 			must(rowID)
 			s.ID = w.words(s.ID)
-			w.odd = w.odd || s.ID == ""
 		case "updatedAt":
 			must(rowUpdated)
 			s.UpdatedAt = w.digits()
@@ -70,7 +70,7 @@ func walkSession(w *walker) Session {
 		case "agentPreset":
 			s.AgentPreset = w.words(s.AgentPreset)
 		case "projections":
-			w.odd = w.odd || s.LastSeq >= 0 || s.Title != "" || s.Goal != nil
+			must(rowProjections)
 			walkProjections(w, &s)
 		default:
 			w.value()
@@ -79,24 +79,28 @@ func walkSession(w *walker) Session {
 			return Session{}
 		}
 	}
-	w.odd = w.odd || has != rowWhole
+	w.odd = w.odd || has&rowWhole != rowWhole
 	return s
 }
 
 // walkProjections takes the three of them that are wanted.
 func walkProjections(w *walker, s *Session) {
+	values, goal := false, false
 	for begun := false; w.more('{', '}', begun); begun = true {
 		switch w.name() {
 		case "asOfSeq":
 			w.odd = w.odd || s.LastSeq >= 0
 			s.LastSeq = w.digits()
 		case "values":
+			w.odd = w.odd || values
+			values = true
 			for begun := false; w.more('{', '}', begun); begun = true {
 				switch w.name() {
 				case "title":
 					s.Title = w.words(s.Title)
 				case "goal":
-					w.odd = w.odd || s.Goal != nil
+					w.odd = w.odd || goal
+					goal = true
 					s.Goal = decodeGoal(gjson.Parse(w.value()))
 				default:
 					w.value()
@@ -108,10 +112,10 @@ func walkProjections(w *walker, s *Session) {
 	}
 }
 
-// words reads a string, with escapes in it or not, into a member that has nothing yet, and copies it.
+// words is first for a string that may have escapes in it. It copies the string.
 func (w *walker) words(old string) string {
 	raw := w.value()
-	if w.odd = w.odd || old != "" || len(raw) < 2 || raw[0] != '"'; w.odd {
+	if w.odd = w.odd || old != "" || len(raw) <= len(`""`) || raw[0] != '"'; w.odd {
 		return ""
 	}
 	if strings.IndexByte(raw, '\\') >= 0 {

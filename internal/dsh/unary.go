@@ -40,14 +40,19 @@ func (c *Client) call(ctx context.Context, method, rpcID string, payload any) (v
 
 // openEnvelope takes the value, or the host's refusal, out of a server-response.
 func openEnvelope(method, rpcID, answer string) (gjson.Result, error) {
-	malformed := func(message string) (gjson.Result, error) {
-		return gjson.Result{}, &Error{Kind: Malformed, Method: method, Message: message}
-	}
 	if !validJSON(answer) {
-		return malformed("the answer is not JSON")
+		return gjson.Result{}, &Error{Kind: Malformed, Method: method, Message: "the answer is not JSON"}
 	}
 	if value, ok := walkEnvelope(answer, rpcID); ok {
 		return gjson.Parse(value), nil
+	}
+	return readEnvelope(method, rpcID, answer)
+}
+
+// readEnvelope is openEnvelope without its quick way. The answer is JSON.
+func readEnvelope(method, rpcID, answer string) (gjson.Result, error) {
+	malformed := func(message string) (gjson.Result, error) {
+		return gjson.Result{}, &Error{Kind: Malformed, Method: method, Message: message}
 	}
 	var bad string
 	o := root(gjson.Parse(answer), &bad)

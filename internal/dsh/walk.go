@@ -81,6 +81,14 @@ func (w *walker) str() string {
 	return s
 }
 
+// first reads a string without escapes into a member that has nothing yet. An empty one is odd, for it could not be
+// told from none.
+func (w *walker) first(old string) string {
+	s := w.str()
+	w.odd = w.odd || old != "" || s == ""
+	return s
+}
+
 // maxDigits keeps numbers far inside 64 bits, and inside what a float holds exactly.
 const maxDigits = 15
 

@@ -189,13 +189,15 @@ func TestQuickSessions(t *testing.T) {
 		`{"items":[{` + row + `,"cwd":"/a \"b\"\u00e4","origin":"subagent","parentSessionId":"p","agentPreset":"x","more":[{}]}]}`: true,
 		`{"items":[{` + row + `,"projections":{"asOfSeq":7,"values":{"title":"T","todos":[],"goal":{"id":"g"}}}}]}`:                true,
 		`{"items":[{"sessionId":"no id","updatedAt":5,"running":true,"blank":false}]}`:                                             true, // left out
-		`{"items":[{` + row + `,"cwd":null}]}`:                                       false,
-		`{"items":[{` + row + `,"projections":null}]}`:                               false,
-		`{"items":[{` + row + `,"projections":{"asOfSeq":-1}}]}`:                     false,
-		`{"items":[{"sessionId":"s","updatedAt":5.5,"running":true,"blank":false}]}`: false,
-		`{"items":[{"sessionId":"s","updatedAt":5,"running":1,"blank":false}]}`:      false,
-		`{"items":[{"sessionId":"s","updatedAt":5,"running":true}]}`:                 false,
-		`{"items":[{` + row + `,"sessionId":"t"}]}`:                                  false,
+		`{"items":[{` + row + `,"cwd":null}]}`:                                         false,
+		`{"items":[{` + row + `,"projections":null}]}`:                                 false,
+		`{"items":[{` + row + `,"projections":{"asOfSeq":-1}}]}`:                       false,
+		`{"items":[{"sessionId":"s","updatedAt":5.5,"running":true,"blank":false}]}`:   false,
+		`{"items":[{"sessionId":"s","updatedAt":5,"running":1,"blank":false}]}`:        false,
+		`{"items":[{"sessionId":"s","updatedAt":5,"running":true}]}`:                   false,
+		`{"items":[{` + row + `,"cwd":"","cwd":"x"}]}`:                                 false,
+		`{"items":[{` + row + `,"projections":{"values":{},"values":{"title":"T"}}}]}`: false,
+		`{"items":[{` + row + `,"sessionId":"t"}]}`:                                    false,
 		`{"items":3}`: false, `{}`: false, `[]`: false,
 	} {
 		if got := checkRows(t, text); got != quick {
@@ -210,6 +212,20 @@ func FuzzWalkSessions(f *testing.F) {
 		walkSessions(text) // ends on any text
 		if validJSON(text) {
 			checkRows(t, text)
+		}
+	})
+}
+
+func FuzzWalkEnvelope(f *testing.F) {
+	f.Add(`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":{}}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		value, ok := walkEnvelope(text, "r") // ends on any text
+		if !ok || !validJSON(text) {
+			return
+		}
+		want, err := readEnvelope("m", "r", text)
+		if err != nil || want.Raw != value {
+			t.Fatalf("%q: %q was taken, want %q, %v", text, value, want.Raw, err)
 		}
 	})
 }

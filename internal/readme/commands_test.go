@@ -36,6 +36,9 @@ func TestEveryBlockIsMarked(t *testing.T) {
 
 // Whatever can be run of the README is run, by a newcomer with an empty home and a host that runs.
 func TestCommandsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the program, as a newcomer does")
+	}
 	before := names(t, root)
 	home, printed := t.TempDir(), ""
 	for _, b := range page(t, "README.md").blocks {

@@ -29,6 +29,9 @@ import (
 // asProgram makes the test binary the program itself.
 const asProgram = "README_TEST_AS_PROGRAM"
 
+// noRaceDelay makes a program that is built with the race detector end at once.
+const noRaceDelay = "atexit_sleep_ms=0"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -49,7 +52,7 @@ func newTrouble(t *testing.T) *trouble {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &trouble{t: t, dir: dir, env: map[string]string{asProgram: "1", "DSH_LOG": "off", "HOME": dir, "PATH": os.Getenv("PATH"), "DSH_BRIDGE_HOME": dir + "/.dsh/agentlink"}}
+	x := &trouble{t: t, dir: dir, env: map[string]string{asProgram: "1", "GORACE": noRaceDelay, "DSH_LOG": "off", "HOME": dir, "PATH": os.Getenv("PATH"), "DSH_BRIDGE_HOME": dir + "/.dsh/agentlink"}}
 	if err := os.Mkdir(x.in("project"), 0o700); err != nil {
 		t.Fatal(err)
 	}
