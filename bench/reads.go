@@ -58,6 +58,9 @@ func reads(b *bench) error {
 			return err
 		}
 	}
+	if err := b.bareCall(); err != nil {
+		return err
+	}
 	t, err := b.thousand()
 	if err != nil {
 		return err
@@ -72,6 +75,25 @@ func reads(b *bench) error {
 		return err
 	}
 	return t.read(lister, "dsh_list of all, the first 200 of 1,000", "dsh_list", args{"state": "all", "limit": 200})
+}
+
+// bareCall measures the least that any tool call takes: the way to another process and back.
+func (b *bench) bareCall() error {
+	c, err := spawn(b.ctx, b.bare)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = c.end() }()
+	if err := c.greet(); err != nil {
+		return err
+	}
+	call := clock(func() error {
+		_, err := c.tool("nothing", args{})
+		return err
+	})
+	calls, _, err := alternate(40, call, call)
+	b.table.add(figure{What: "for comparison, a tool call of the bare mcp-go server", Value: short(median(calls))})
+	return err
 }
 
 // read measures one tool.

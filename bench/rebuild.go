@@ -73,8 +73,11 @@ func rebuildOne(b *bench, records int, warm bool) error {
 	return nil
 }
 
-// readerVariable makes this program a plain reader of one session's history.
-const readerVariable = "AGENTLINK_BENCH_READER"
+// readerVariable makes this program a plain reader of one session's history; howVariable says by what it parses.
+const (
+	readerVariable = "AGENTLINK_BENCH_READER"
+	howVariable    = "AGENTLINK_BENCH_HOW"
+)
 
 // fetched is how long a new process takes to fetch and parse a session's history.
 func (r *rig) fetched(session, how string) (time.Duration, error) {
@@ -83,7 +86,7 @@ func (r *rig) fetched(session, how string) (time.Duration, error) {
 		return 0, err
 	}
 	cmd := exec.CommandContext(r.b.ctx, self)
-	cmd.Env = append(os.Environ(), readerVariable+"="+session, "DSH_HOST_URL="+r.host.URL(), "HOW="+how)
+	cmd.Env = append(os.Environ(), readerVariable+"="+session, "DSH_HOST_URL="+r.host.URL(), howVariable+"="+how)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -100,7 +103,7 @@ func readWorker(session string) error {
 		return err
 	}
 	read := func() error { _, err := p.history(ctx, session); return err }
-	if os.Getenv("HOW") == "encoding/json" {
+	if os.Getenv(howVariable) == "encoding/json" {
 		read = func() error { _, err := p.decoded(ctx, session); return err }
 	}
 	took, err := clock(read)()

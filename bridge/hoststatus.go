@@ -16,8 +16,9 @@ type presetView struct {
 
 type providerView struct {
 	ID string `json:"id"`
-	// Active says that requests can be sent to it: it is configured, credentials included.
+	// Active says that the host has a route to it, Key whether it has a key for it under the usual name.
 	Active bool     `json:"active"`
+	Key    dsh.Key  `json:"key,omitempty"`
 	Models []string `json:"models,omitempty"`
 	// Failure is why its models could not be listed.
 	Failure string `json:"failure,omitempty"`
@@ -102,7 +103,7 @@ func (b *Bridge) atWork(ctx context.Context, all []tasks.Task) ([]heldClaim, err
 func (b *Bridge) describeModels(ctx context.Context, answer *hostStatusAnswer) {
 	if providers, err := b.host.Providers(ctx); err == nil {
 		for _, p := range providers {
-			view := providerView{ID: p.ID, Active: p.Active, Models: p.Models}
+			view := providerView{ID: p.ID, Active: p.Active, Key: p.Key, Models: p.Models}
 			view.Failure, _ = shorten(p.Failure, maxFailureWords)
 			answer.Providers = append(answer.Providers, view)
 		}

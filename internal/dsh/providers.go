@@ -2,6 +2,7 @@ package dsh
 
 import (
 	"context"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/tidwall/gjson"
@@ -10,12 +11,37 @@ import (
 // Provider is a source of models.
 type Provider struct {
 	ID string
-	// Active says that requests can be sent to it: it is configured, credentials included.
+	// Active says that the host has a route to it. Whether the route has a key is not said by that.
 	Active bool
+	// Key says whether the host has a key for it under the usual name. A host can be told to look under another one.
+	Key Key
 	// Models are the ids of its models; empty for one that is not active or that could not be asked.
 	Models []string
 	// Failure is why its models could not be listed; empty when they could.
 	Failure string
+}
+
+// Key says whether a host has a key. Its value is never asked for.
+type Key string
+
+// What can be known of a key.
+const (
+	KeyConfigured Key = "configured"
+	KeyMissing    Key = "missing"
+	KeyUnknown    Key = "" // the host does not tell
+)
+
+// usualKeys are the names of keys that do not follow from the provider's, see [keyName].
+var usualKeys = map[string]string{"deepseek-official": "DEEPSEEK_API_KEY"}
+
+// keyName is the name under which the host's own user interface stores a provider's key.
+func keyName(provider string) string {
+	if name := usualKeys[provider]; name != "" {
+		return name
+	}
+	return strings.Join(strings.FieldsFunc(strings.ToUpper(provider), func(r rune) bool {
+		return (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	}), "_") + "_API_KEY"
 }
 
 // Workspace is a directory that the host's own user interface knows.
@@ -40,8 +66,36 @@ func (c *Client) Providers(ctx context.Context) ([]Provider, error) {
 	if bad != "" {
 		return nil, refusal(listMethod, bad)
 	}
-	bad = decodeModels(models, providers)
-	return providers, refusal(modelsMethod, bad)
+	if bad = decodeModels(models, providers); bad != "" {
+		return nil, refusal(modelsMethod, bad)
+	}
+	return providers, c.describeKeys(ctx, providers)
+}
+
+// describeKeys asks which of the providers have a key. A host that does not tell is no failure.
+func (c *Client) describeKeys(ctx context.Context, providers []Provider) error {
+	names := make([]string, 0, len(providers))
+	for _, p := range providers {
+		names = append(names, keyName(p.ID))
+	}
+	value, err := c.call(ctx, "credentials.describe", uuid.NewString(), struct {
+		Refs []string `json:"refs"`
+	}{names})
+	if kind := KindOf(err); kind == Refused || kind == Incompatible {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i := range providers {
+		switch value.Get("credentials." + names[i] + ".configured").Type {
+		case gjson.True:
+			providers[i].Key = KeyConfigured
+		case gjson.False:
+			providers[i].Key = KeyMissing
+		}
+	}
+	return nil
 }
 
 func decodeProviders(value gjson.Result) (providers []Provider, bad string) {

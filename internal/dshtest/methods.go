@@ -47,14 +47,18 @@ func presetList(h *Host, _ request) (any, *failure) {
 	return object{"presets": h.presets, "authorable": true, "hasDocument": false}, nil
 }
 
-func credentials(_ *Host, req request) (any, *failure) {
+func credentials(h *Host, req request) (any, *failure) {
 	refs := req.payload.list("refs")
 	if f := req.invalid(); f != nil {
 		return nil, f
 	}
 	views := object{}
 	for _, raw := range refs {
-		views[strings.Trim(string(raw), `"`)] = object{"configured": false, "writable": true}
+		name := strings.Trim(string(raw), `"`)
+		views[name] = object{"configured": false, "writable": true}
+		if name == key && h.routable {
+			views[name] = object{"configured": true, "source": "env", "writable": false}
+		}
 	}
 	return object{"credentials": views}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 // What the scripted host runs on.
 const (
+	key           = "DEEPSEEK_API_KEY" // the name of the provider's key
 	provider      = "deepseek-official"
 	model         = "deepseek-v4-flash"
 	titleProvider = "session-title-first-prompt-llm"

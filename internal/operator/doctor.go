@@ -50,8 +50,10 @@ type NewTask struct {
 	Provider string `json:"provider,omitempty"`
 	Model    string `json:"model,omitempty"`
 	Preset   string `json:"preset,omitempty"`
-	// Configured says whether the provider is configured, credentials included; absent when the host does not tell.
+	// Configured says whether the host has a route to the provider; absent when it does not tell.
 	Configured *bool `json:"configured,omitempty"`
+	// Key says whether the host has a key for the provider under the usual name; absent when it does not tell.
+	Key dsh.Key `json:"key,omitempty"`
 	// Routable says whether the host can reach the model now; absent when no session of it tells.
 	Routable *bool `json:"routable,omitempty"`
 }

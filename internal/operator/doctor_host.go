@@ -115,7 +115,8 @@ func (d *doctor) examineNewTask(ctx context.Context, about dsh.Description, sess
 	if about.Model == "" {
 		return
 	}
-	task.Configured, task.Routable = d.configured(ctx, about.Provider), d.routable(ctx, about, sessions)
+	task.Configured, task.Key = d.configured(ctx, about.Provider)
+	task.Routable = d.routable(ctx, about, sessions)
 	d.examineRoute(task)
 }
 
@@ -126,30 +127,30 @@ func (d *doctor) examineRoute(task *NewTask) {
 	is := func(known *bool, value bool) bool { return known != nil && *known == value }
 	switch {
 	case is(task.Configured, false):
-		d.report.add(AreaNewTask, Bad, "", "%s, whose provider is not configured or lacks its credentials; %s", route, mend)
+		d.report.add(AreaNewTask, Bad, "", "%s, whose provider is not configured; %s", route, mend)
 	case is(task.Routable, false):
 		d.report.add(AreaNewTask, Bad, "", "%s, which the host cannot reach: its provider or its credentials are not right; %s", route, mend)
-	case is(task.Routable, true):
-		d.report.add(AreaNewTask, OK, "", "%s, which the host can reach: its credentials are configured", route)
-	case is(task.Configured, true):
-		d.report.add(AreaNewTask, OK, "", "%s, whose provider is configured, credentials included", route)
+	case task.Key == dsh.KeyMissing:
+		d.report.add(AreaNewTask, Warning, "", "%s: the host has no key for it under the usual name, so a turn would fail unless it looks under another; set it in the DSH web UI", route)
+	case task.Key == dsh.KeyConfigured:
+		d.report.add(AreaNewTask, OK, "", "%s, and the host has a key for it", route)
 	default:
-		d.report.add(AreaNewTask, Note, "", "%s; whether its credentials are configured the host does not tell", route)
+		d.report.add(AreaNewTask, Note, "", "%s; whether the host has a key for it, it does not tell", route)
 	}
 }
 
 // configured looks the provider up among those that requests can be sent to; not every host lists them.
-func (d *doctor) configured(ctx context.Context, id string) *bool {
+func (d *doctor) configured(ctx context.Context, id string) (active *bool, key dsh.Key) {
 	providers, err := d.host.Providers(ctx)
 	if err != nil {
-		return nil
+		return nil, dsh.KeyUnknown
 	}
 	for _, p := range providers {
 		if p.ID == id {
-			return &p.Active
+			return &p.Active, p.Key
 		}
 	}
-	return nil
+	return nil, dsh.KeyUnknown
 }
 
 // routableTries bounds the search for a session that runs on the default model.

@@ -39,7 +39,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		level Level
 		word  string
 	}{
-		"nothing":                  {area: AreaNewTask, level: OK, word: "credentials are configured"},
+		"nothing":                  {area: AreaNewTask, level: OK, word: "has a key for it"},
 		"a variable":               {env: map[string]string{"DSH_LOG": "loud"}, area: AreaEnvironment, level: Bad, word: "DSH_LOG"},
 		"the address":              {env: map[string]string{"DSH_HOST_URL": "ftp://x"}, area: AreaEnvironment, level: Bad, word: "DSH_HOST_URL"},
 		"the home's variable":      {env: map[string]string{"DSH_BRIDGE_HOME": "relative"}, area: AreaEnvironment, level: Bad, word: "DSH_BRIDGE_HOME"},
@@ -136,18 +136,18 @@ func TestDoctorLetsALaunchTakeItsTime(t *testing.T) {
 	}
 }
 
-// A host without a session says of its provider whether it is configured, and no more.
+// A host without a session says of its provider whether it has a key for it, and no more.
 func TestDoctorOnAHostWithoutSessions(t *testing.T) {
 	r := newRig(t)
 	report := r.examine(nil)
-	if !report.has(AreaNewTask, OK, "is configured, credentials included") || !report.has(AreaHost, Note, "session.history was not tried") {
+	if !report.has(AreaNewTask, OK, "and the host has a key for it") || !report.has(AreaHost, Note, "session.history was not tried") {
 		t.Errorf("got %+v", report.Findings)
 	}
 	if n := report.NewTask; n == nil || n.Configured == nil || !*n.Configured || n.Routable != nil {
 		t.Errorf("a new task: %+v", n)
 	}
 	r.host.FailNext("llm.providers", 500, 1)
-	if report := r.examine(nil); !report.has(AreaNewTask, Note, "the host does not tell") {
+	if report := r.examine(nil); !report.has(AreaNewTask, Note, "it does not tell") {
 		t.Errorf("got %+v", report.Findings)
 	}
 }
