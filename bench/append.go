@@ -60,7 +60,7 @@ type grown struct {
 const growing = "session-growing"
 
 func (r *rig) grown(n int, size int64) (*grown, error) {
-	task := fmt.Sprintf("dsh_%012x", n)
+	task := taskID(n)
 	if err := os.MkdirAll(r.home.LedgerDir(task), 0o700); err != nil {
 		return nil, err
 	}

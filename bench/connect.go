@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -26,8 +27,9 @@ func (b *bench) thousand() (*rig, error) {
 }
 
 // connect measures the first connection of a bridge whose tasks are all finished. The host comes up when the bridge
-// runs already, and an answer that needs the connection is asked for: what it takes, less what the same answer takes
-// once the connection stands.
+// runs already, and the tail of one task is asked for, which needs the connection: what it takes, less what the same
+// tail takes once the connection stands. So the reading of that one task's history is in it; histories of other tasks
+// are counted.
 func connect(b *bench) error {
 	r, err := b.thousand()
 	if err != nil {
@@ -46,11 +48,11 @@ func connect(b *bench) error {
 		return err
 	}
 	b.table.times(fmt.Sprintf("first connect to reconciled, %d finished tasks", finished), median(ours), median(lists), "one session.list", 1.5)
-	b.table.add(figure{What: "history calls in it", Value: fmt.Sprint(histories), Bar: "0", Verdict: verdict(histories == 0)})
+	b.table.add(figure{What: "history calls in it, but for the task asked for", Value: fmt.Sprint(histories), Bar: "0", Verdict: verdict(histories == 0)})
 	return nil
 }
 
-// firstConnect makes one first connection, and adds up the histories that were read because of it.
+// firstConnect makes one first connection, and adds up the histories of other tasks that were read because of it.
 func (r *rig) firstConnect(histories *int) (time.Duration, error) {
 	r.host.Kill()
 	c, err := r.launch()
@@ -61,12 +63,12 @@ func (r *rig) firstConnect(histories *int) (time.Duration, error) {
 	if _, err := c.tool("dsh_host_status", args{}); err == nil {
 		return 0, fmt.Errorf("a host that is down was reached")
 	}
-	before := r.host.Calls("session.history")
+	before := len(r.host.Requests())
 	if err := r.host.Start(); err != nil {
 		return 0, err
 	}
 	ask := clock(func() error {
-		_, err := c.tool("dsh_host_status", args{})
+		_, err := c.tool("dsh_tail", args{"taskId": taskID(0), "maxEvents": 1})
 		return err
 	})
 	first, err := ask()
@@ -78,6 +80,11 @@ func (r *rig) firstConnect(histories *int) (time.Duration, error) {
 		return 0, err
 	}
 	time.Sleep(time.Second) // by then the opening burst is over, and what it left to be read would be asked for
-	*histories += r.host.Calls("session.history") - before
+	asked := []byte(r.host.Sessions()[0].ID)
+	for _, call := range r.host.Requests()[before:] {
+		if call.Method == "session.history" && !bytes.Contains(call.Body, asked) {
+			*histories++
+		}
+	}
 	return max(first-again, 0), nil
 }

@@ -74,7 +74,7 @@ func (b *bench) workers(n, pause int) ([]time.Duration, error) {
 }
 
 func (r *rig) workers(n, pause int) ([]time.Duration, error) {
-	const task = "dsh_000000000001"
+	task := taskID(1)
 	if err := os.MkdirAll(r.home.LedgerDir(task), 0o700); err != nil {
 		return nil, err
 	}

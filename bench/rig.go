@@ -103,9 +103,12 @@ func (r *rig) env() []string {
 	return []string{"DSH_HOST_URL=" + r.host.URL(), "DSH_BRIDGE_HOME=" + r.home.Dir()}
 }
 
+// taskID is the id of the n-th task of a rig.
+func taskID(n int) string { return fmt.Sprintf("dsh_%012x", n) }
+
 // task puts a finished launch of a session into the home, and returns its task id.
 func (r *rig) task(n int, sessionID string) (string, error) {
-	t := tasks.Task{TaskID: fmt.Sprintf("dsh_%012x", n), SessionID: sessionID, CreatedAt: time.Now(), Stage: tasks.Prompted, PromptSent: tasks.SentYes}
+	t := tasks.Task{TaskID: taskID(n), SessionID: sessionID, CreatedAt: time.Now(), Stage: tasks.Prompted, PromptSent: tasks.SentYes}
 	data, err := json.Marshal(t)
 	if err != nil {
 		return "", err

@@ -12,7 +12,11 @@ var subagentScenarios = []scenario{
 // withSubagent is a task whose agent started a subagent that is done, and the subagent's session.
 func (e *env) withSubagent(b *bridge, background bool) (task, string) {
 	e.t.Helper()
-	child := e.tool("subagent", args{"description": e.text("helper"), "prompt": e.prompt(e.say("the child is done")), "run_in_background": background})
+	said := e.say("the child is done")
+	if background {
+		said.HangMs = 1500 // so that the root's turn is over before, and the report begins another
+	}
+	child := e.tool("subagent", args{"description": e.text("helper"), "prompt": e.prompt(said), "run_in_background": background})
 	t := e.delegate(b, e.prompt(child, e.say("the root is done")), nil)
 	a := e.until(b, t, "done with its subagent", func(a answer) bool {
 		return a.str("execution") == "turn_completed" && a.get("subagents.#").Int() == 1 && a.str("subagents.0.state") == "completed" &&
