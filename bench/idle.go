@@ -8,7 +8,7 @@ import (
 )
 
 // shortestRest is how long the idle bridge is watched at least.
-const shortestRest = 90 * time.Second
+const shortestRest = 2 * time.Minute
 
 // resting is a bridge that is connected and has nothing to do while everything else is measured.
 type resting struct {

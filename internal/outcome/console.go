@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -17,12 +16,12 @@ type console struct {
 
 // What the host's bash tool puts behind the output of a command, one a line and in this order.
 var (
-	spilled   = regexp.MustCompile(`\n\n\(Omitted \d+ bytes\. Full formatted result stored at: [^\n]*\)$`)
-	exited    = regexp.MustCompile(`\n\[exit code: (\d{1,10})\]$`)
-	killed    = regexp.MustCompile(`\n\[killed by signal: ([A-Z0-9]+)\]$`)
-	timedOut  = regexp.MustCompile(`\n\[timed out after \d+ms\]$`)
-	sandboxed = regexp.MustCompile(`\n\[sandbox: [^\n]*\]$`)
-	shortened = regexp.MustCompile(`\n\[output truncated; full output: [^\n]*\]$`)
+	spilled   = lazily(`\n\n\(Omitted \d+ bytes\. Full formatted result stored at: [^\n]*\)$`)
+	exited    = lazily(`\n\[exit code: (\d{1,10})\]$`)
+	killed    = lazily(`\n\[killed by signal: ([A-Z0-9]+)\]$`)
+	timedOut  = lazily(`\n\[timed out after \d+ms\]$`)
+	sandboxed = lazily(`\n\[sandbox: [^\n]*\]$`)
+	shortened = lazily(`\n\[output truncated; full output: [^\n]*\]$`)
 )
 
 const noOutput = "(no output)"
@@ -32,7 +31,7 @@ const noOutput = "(no output)"
 func readConsole(text string) console {
 	var c console
 	text = "\n" + text // a mark can be all there is
-	cut := func(mark *regexp.Regexp) []string {
+	cut := func(mark pattern) []string {
 		m := mark.FindStringSubmatch(text)
 		if m != nil {
 			text = text[:len(text)-len(m[0])]
@@ -79,9 +78,9 @@ type jobReport struct {
 }
 
 var (
-	jobStatus  = regexp.MustCompile(`\n?\[status: ([a-z_-]+)(?:, exit code: (\d{1,10}))?(?:, signal: ([A-Z0-9]+))?[^\n\]]*\]$`)
-	jobNotice  = regexp.MustCompile(`^background job (\S+) \((?s:.*)\) finished (\[status: [^\]]*\])\. Read its output with job_output\.$`)
-	jobStarted = regexp.MustCompile(`^started background job (\S+)$`)
+	jobStatus  = lazily(`\n?\[status: ([a-z_-]+)(?:, exit code: (\d{1,10}))?(?:, signal: ([A-Z0-9]+))?[^\n\]]*\]$`)
+	jobNotice  = lazily(`^background job (\S+) \((?s:.*)\) finished (\[status: [^\]]*\])\. Read its output with job_output\.$`)
+	jobStarted = lazily(`^started background job (\S+)$`)
 )
 
 const noNewOutput = "(no new output)"

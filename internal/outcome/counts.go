@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -77,7 +76,7 @@ var families = []family{
 var same = map[string]string{bats: mixTest}
 
 // ansi are the escape sequences by which a terminal is coloured.
-var ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+var ansi = lazily("\x1b\\[[0-9;?]*[A-Za-z]")
 
 // maxOutput bounds what is read of one output, in bytes. The host itself hands on 50,000 characters.
 const maxOutput = 1 << 20
@@ -157,7 +156,7 @@ func before(list []string, s string) int { return times(list, s) }
 
 // perLine reads one summary from every line that matches.
 func perLine(pattern string, read func(match []string) Counts) func([]string, bool) []Counts {
-	re := regexp.MustCompile(pattern)
+	re := lazily(pattern)
 	return func(lines []string, _ bool) (list []Counts) {
 		for _, l := range lines {
 			if m := re.FindStringSubmatch(l); m != nil {
@@ -205,7 +204,7 @@ func listed(text, passed, failed string, skipped ...string) Counts {
 	return counts(itemIn(text, passed), itemIn(text, failed), n)
 }
 
-var item = regexp.MustCompile(`(\d+) ([a-z]+(?: [a-z]+)?)`)
+var item = lazily(`(\d+) ([a-z]+(?: [a-z]+)?)`)
 
 // itemIn is the figure before a word in a list such as ", 1 skipped, 2 failures"; 0 when it is not there.
 func itemIn(text, name string) int {

@@ -1,14 +1,13 @@
 package outcome
 
 import (
-	"regexp"
 	"strings"
 )
 
 var (
-	goPackage = regexp.MustCompile(`^(ok  |FAIL|---)\t(\S+)(?:\t| \[)(.*)$`)
-	goCase    = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): \S+ \([\d.]+s\)$`)
-	goRun     = regexp.MustCompile(`^=== RUN   [^/\s]+$`)
+	goPackage = lazily(`^(ok  |FAIL|---)\t(\S+)(?:\t| \[)(.*)$`)
+	goCase    = lazily(`^--- (PASS|FAIL|SKIP): \S+ \([\d.]+s\)$`)
+	goRun     = lazily(`^=== RUN   [^/\s]+$`)
 )
 
 // readGo reads go test, which has no summary: packages one a line, tests one a line with -v, failed tests always.
@@ -65,9 +64,9 @@ func readPytest(m []string) Counts {
 }
 
 var (
-	unittestRan = regexp.MustCompile(`^Ran (\d+) tests? in [\d.]+s$`)
-	unittestEnd = regexp.MustCompile(`^(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$`)
-	assigned    = regexp.MustCompile(`([a-z ]+)=(\d+)`)
+	unittestRan = lazily(`^Ran (\d+) tests? in [\d.]+s$`)
+	unittestEnd = lazily(`^(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$`)
+	assigned    = lazily(`([a-z ]+)=(\d+)`)
 )
 
 func readUnittest(lines []string, _ bool) (list []Counts) {
@@ -92,7 +91,7 @@ func readUnittest(lines []string, _ bool) (list []Counts) {
 	return list
 }
 
-var mochaLine = regexp.MustCompile(`^  (\d+) (passing|failing|pending)(?: \(\S+\))?$`)
+var mochaLine = lazily(`^  (\d+) (passing|failing|pending)(?: \(\S+\))?$`)
 
 // readMocha reads passing, pending and failing, each on a line, the first one always there.
 func readMocha(lines []string, _ bool) (list []Counts) {
@@ -112,7 +111,7 @@ func readMocha(lines []string, _ bool) (list []Counts) {
 	return list
 }
 
-var nodeLine = regexp.MustCompile(`^(?:ℹ|#) (tests|pass|fail|cancelled|skipped|todo) (\d+)$`)
+var nodeLine = lazily(`^(?:ℹ|#) (tests|pass|fail|cancelled|skipped|todo) (\d+)$`)
 
 // readNode reads the block that begins with the number of tests and ends with that of the todos.
 func readNode(lines []string, _ bool) (list []Counts) {
@@ -138,8 +137,8 @@ func readNode(lines []string, _ bool) (list []Counts) {
 }
 
 var (
-	bunLine = regexp.MustCompile(`^ *(\d+) (pass|fail|skip|todo)$`)
-	bunEnd  = regexp.MustCompile(`^Ran \d+ tests? across \d+ files?\.`)
+	bunLine = lazily(`^ *(\d+) (pass|fail|skip|todo)$`)
+	bunEnd  = lazily(`^Ran \d+ tests? across \d+ files?\.`)
 )
 
 func readBun(lines []string, _ bool) (list []Counts) {
@@ -157,7 +156,7 @@ func readBun(lines []string, _ bool) (list []Counts) {
 	return list
 }
 
-var playwrightLine = regexp.MustCompile(`^  (\d+) (passed|failed|skipped|flaky|interrupted|did not run)(?: \([\d.]+(?:ms|s|m|h)\))?$`)
+var playwrightLine = lazily(`^  (\d+) (passed|failed|skipped|flaky|interrupted|did not run)(?: \([\d.]+(?:ms|s|m|h)\))?$`)
 
 // readPlaywright reads the list at the end, which goes from what failed to what passed.
 func readPlaywright(lines []string, _ bool) (list []Counts) {
@@ -186,7 +185,7 @@ func readPlaywright(lines []string, _ bool) (list []Counts) {
 	return list
 }
 
-var cargoLine = regexp.MustCompile(`^test result: (?:ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; \d+ measured; \d+ filtered out`)
+var cargoLine = lazily(`^test result: (?:ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; \d+ measured; \d+ filtered out`)
 
 // readCargo adds up the results of the test programs.
 func readCargo(lines []string, partial bool) []Counts {
@@ -224,7 +223,7 @@ func whole(sum *Counts, partial bool) []Counts {
 	return []Counts{*sum}
 }
 
-var mavenLine = regexp.MustCompile(`^(?:\[[A-Z]+\] )?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$`)
+var mavenLine = lazily(`^(?:\[[A-Z]+\] )?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$`)
 
 // readMaven adds up the totals of the modules. The lines of single classes go on with the time they took.
 func readMaven(lines []string, partial bool) []Counts {
@@ -242,7 +241,7 @@ func readMaven(lines []string, partial bool) []Counts {
 	return whole(sum, partial)
 }
 
-var gradleLine = regexp.MustCompile(`^(\d+) tests? completed(?:, (\d+) failed)?(?:, (\d+) skipped)?$`)
+var gradleLine = lazily(`^(\d+) tests? completed(?:, (\d+) failed)?(?:, (\d+) skipped)?$`)
 
 // readGradle reads what gradle tells of tasks with failed tests; it counts nothing when all went well.
 func readGradle(lines []string, partial bool) []Counts {
@@ -264,8 +263,8 @@ func readGradle(lines []string, partial bool) []Counts {
 }
 
 var (
-	dotnetLine  = regexp.MustCompile(`^(?:Passed|Failed|Skipped)! +- Failed: +(\d+), Passed: +(\d+), Skipped: +(\d+), Total: +\d+`)
-	dotnetTotal = regexp.MustCompile(`^Test summary: total: (\d+), failed: (\d+), succeeded: (\d+), skipped: (\d+), duration: `)
+	dotnetLine  = lazily(`^(?:Passed|Failed|Skipped)! +- Failed: +(\d+), Passed: +(\d+), Skipped: +(\d+), Total: +\d+`)
+	dotnetTotal = lazily(`^Test summary: total: (\d+), failed: (\d+), succeeded: (\d+), skipped: (\d+), duration: `)
 )
 
 // readDotnet adds up the assemblies, or takes the total of newer versions.
@@ -282,7 +281,7 @@ func readDotnet(lines []string, partial bool) []Counts {
 	return whole(sum, partial)
 }
 
-var ctestLine = regexp.MustCompile(`^\d+% tests passed, (\d+) tests? failed out of (\d+)$`)
+var ctestLine = lazily(`^\d+% tests passed, (\d+) tests? failed out of (\d+)$`)
 
 // readCtest reads the line of the total. ctest counts skipped tests as passed, so they are told from the passed ones
 // only in a whole output without any.
@@ -303,10 +302,10 @@ func readCtest(lines []string, partial bool) (list []Counts) {
 }
 
 var (
-	phpOK     = regexp.MustCompile(`^OK \((\d+) tests?, \d+ assertions?\)$`)
-	phpTotals = regexp.MustCompile(`^Tests: (\d+), Assertions: \d+(.*)\.$`)
-	phpField  = regexp.MustCompile(`, ([A-Z][A-Za-z ]*): (\d+)`)
-	pestLine  = regexp.MustCompile(`^  Tests: +((?:\d+ [a-z]+(?:, )?)+)(?: \(\d+ assertions\))?$`)
+	phpOK     = lazily(`^OK \((\d+) tests?, \d+ assertions?\)$`)
+	phpTotals = lazily(`^Tests: (\d+), Assertions: \d+(.*)\.$`)
+	phpField  = lazily(`, ([A-Z][A-Za-z ]*): (\d+)`)
+	pestLine  = lazily(`^  Tests: +((?:\d+ [a-z]+(?:, )?)+)(?: \(\d+ assertions\))?$`)
 )
 
 func readPHPUnit(lines []string, _ bool) (list []Counts) {

@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -30,9 +29,9 @@ type File struct {
 // nullDevices are written to without any file being changed.
 var nullDevices = []string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"}
 
-var fileResult = regexp.MustCompile(`^<path>([^\n]+)</path>\n<type>file</type>\n<content>\n(Created|Updated) file\n</content>$`)
+var fileResult = lazily(`^<path>([^\n]+)</path>\n<type>file</type>\n<content>\n(Created|Updated) file\n</content>$`)
 
-var editResult = regexp.MustCompile(`^The file ([^\n]+) has been updated successfully\.`)
+var editResult = lazily(`^The file ([^\n]+) has been updated successfully\.`)
 
 // change is one change of one file. given is the path as the call has it.
 type change struct {

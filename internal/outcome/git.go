@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,7 +16,7 @@ type GitRef struct {
 }
 
 // committed is the line by which git reports a commit.
-var committed = regexp.MustCompile(`(?m)^\[(\S+|detached HEAD)(?: \(root-commit\))? ([0-9a-f]{4,64})\] (.*)$`)
+var committed = lazily(`(?m)^\[(\S+|detached HEAD)(?: \(root-commit\))? ([0-9a-f]{4,64})\] (.*)$`)
 
 // gitRefs reads what git commands of a line made. Reports of commits in the output count only beside a command that makes
 // some.

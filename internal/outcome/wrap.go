@@ -2,7 +2,6 @@ package outcome
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -59,7 +58,7 @@ var wrappers = map[string][]wrapper{
 	"python3": {{words: []string{"-m", "coverage", "run"}, valued: []string{"--source", "--rcfile"}}},
 }
 
-var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+var assignment = lazily(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // unwrap takes away what merely runs another command, and the folder of the command's name.
 func (c *simple) unwrap() {

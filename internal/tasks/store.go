@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"dsh-agentlink/internal/home"
@@ -30,14 +32,24 @@ func (e *FileError) Error() string {
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Store is the task mappings of one home. It keeps nothing in memory: another bridge process may change a task at any
-// time.
+// Store is the task mappings of one home. Another bridge process may change a task at any time, so a file is read again
+// whenever it is another one than before.
 type Store struct {
 	home *home.Home
+
+	mu    sync.Mutex
+	known map[string]knownTask // by id, what [Store.List] has read
+}
+
+// knownTask is a task as it was read from a file that is known to be the same as long as it is not replaced: task files
+// are never changed in place.
+type knownTask struct {
+	file fs.FileInfo
+	task Task
 }
 
 // Open returns the tasks of h. Nothing is read before it is asked for.
-func Open(h *home.Home) *Store { return &Store{home: h} }
+func Open(h *home.Home) *Store { return &Store{home: h, known: map[string]knownTask{}} }
 
 // Save writes t, replacing what was known of the task. When it returns nil, t survives a crash.
 func (s *Store) Save(t Task) error {
@@ -101,7 +113,7 @@ func (s *Store) List() ([]Task, []*FileError, error) {
 		if !ok || !ValidID(id) {
 			continue // a temporary file, or nothing of ours
 		}
-		t, err := s.Load(id)
+		t, err := s.loadKnown(id)
 		if err == nil {
 			good = append(good, t)
 		} else if unusable, ok := errors.AsType[*FileError](err); ok {
@@ -115,6 +127,37 @@ func (s *Store) List() ([]Task, []*FileError, error) {
 		return strings.Compare(a.TaskID, b.TaskID)
 	})
 	return good, bad, nil
+}
+
+// loadKnown is Load for who reads many: a file that is the same as the last time is not read again.
+func (s *Store) loadKnown(id string) (Task, error) {
+	info, err := s.home.Stat(s.home.TaskFile(id))
+	if err != nil {
+		return s.Load(id) // it says what is wrong
+	}
+	s.mu.Lock()
+	before, found := s.known[id]
+	s.mu.Unlock()
+	if found && os.SameFile(before.file, info) && before.file.ModTime().Equal(info.ModTime()) && before.file.Size() == info.Size() && before.file.Mode() == info.Mode() {
+		return before.task.clone(), nil
+	}
+	t, err := s.Load(id)
+	if err != nil {
+		return Task{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[id] = knownTask{file: info, task: t.clone()}
+	return t, nil
+}
+
+// clone copies a task, so that what a caller does with one reaches no other.
+func (t Task) clone() Task {
+	if t.Request != nil {
+		request := *t.Request
+		t.Request = &request
+	}
+	return t
 }
 
 // FindRequest returns the oldest task that was made since that moment by the call with that request id. Files that cannot
