@@ -16,7 +16,7 @@ import (
 )
 
 // parentPoll is the time between two looks at who the parent is. No system call tells of its death everywhere.
-const parentPoll = time.Second
+const parentPoll = 1500 * time.Millisecond
 
 // ErrParentGone is the cause of a context that ended because the process that started this one is gone.
 var ErrParentGone = errors.New("the process that started this one is gone")
