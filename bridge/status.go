@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"dsh-agentlink/internal/dsh"
@@ -123,6 +124,12 @@ func (b *Bridge) status(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Asked beside all the rest, since nothing of it depends on the answer.
+	var models dsh.Models
+	var modelsErr error
+	var asking sync.WaitGroup
+	asking.Go(func() { models, modelsErr = b.host.Models(ctx, t.Root) })
+	defer asking.Wait()
 	row, _, hostErr := t.Fresh(ctx)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -168,7 +175,7 @@ func (b *Bridge) status(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err != nil {
 		answer.ContentUnavailable = b.unavailable(err)
 	}
-	if models, err := b.host.Models(ctx, t.Root); err == nil {
+	if asking.Wait(); modelsErr == nil {
 		answer.Model, answer.Routable = models.Model, &models.Routable
 	}
 	return answer, b.settled(t)

@@ -11,8 +11,10 @@ import (
 const (
 	defaultTailEvents = 50
 	defaultTailBytes  = 16_000
-	// tailBatch is how many records are read at a time while looking for those worth showing.
+	// tailBatch is how many records are read at a time, at most, while looking for those worth showing.
 	tailBatch = 512
+	// tailSlack is how many are read beyond twice what is wanted.
+	tailSlack = 32
 )
 
 type tailArgs struct {
@@ -96,7 +98,9 @@ func (b *Bridge) tail(ctx context.Context, raw json.RawMessage) (any, error) {
 func (b *Bridge) choose(t *mux.Task, since int64, max int) (shown []ledger.Record, next int64, more bool, err error) {
 	next = since
 	for {
-		records, err := t.Ledger().Read(next, tailBatch)
+		// About one record in two is shown; a little more saves the second look.
+		batch := min(tailBatch, 2*(max-len(shown))+tailSlack)
+		records, err := t.Ledger().Read(next, batch)
 		if err != nil {
 			return nil, 0, false, err
 		}
@@ -109,7 +113,7 @@ func (b *Bridge) choose(t *mux.Task, since int64, max int) (shown []ledger.Recor
 			}
 			next = r.Cursor
 		}
-		if len(records) < tailBatch {
+		if len(records) < batch {
 			return shown, next, false, nil
 		}
 	}
