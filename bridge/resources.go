@@ -56,48 +56,66 @@ func (b *Bridge) resource(ctx context.Context, uri string, handle func(context.C
 
 // subscriptions are the resources that the client wants to be told of.
 type subscriptions struct {
-	mu   sync.Mutex
-	ends map[string]context.CancelFunc // by URI
+	mu    sync.Mutex
+	byURI map[string]*subscription
 }
 
-// Hooks are what a server that the bridge is registered with has to call.
+// subscription is one resource that is watched, for as many as asked for it.
+type subscription struct {
+	asked int
+	end   context.CancelFunc
+}
+
+// Hooks are what a server that the bridge is registered with has to call. A client of the older generation of the
+// protocol subscribes to one resource after the other, one of the newer names them all when it begins to listen.
 func (b *Bridge) Hooks() *server.Hooks {
 	hooks := &server.Hooks{}
 	hooks.AddAfterSubscribe(func(ctx context.Context, _ any, request *mcp.SubscribeRequest, _ *mcp.EmptyResult) {
-		if s := server.ServerFromContext(ctx); s != nil {
-			b.subscribe(request.Params.URI, func(uri string) {
-				s.SendNotificationToAllClients("notifications/resources/updated", map[string]any{"uri": uri})
-			})
-		}
+		b.subscribe(ctx, request.Params.URI)
 	})
 	hooks.AddAfterUnsubscribe(func(_ context.Context, _ any, request *mcp.UnsubscribeRequest, _ *mcp.EmptyResult) {
 		b.unsubscribe(request.Params.URI)
 	})
+	hooks.AddBeforeSubscriptionsListen(func(ctx context.Context, _ any, request *mcp.SubscriptionsListenRequest) {
+		for _, uri := range request.Params.Notifications.ResourceSubscriptions {
+			b.subscribe(ctx, uri)
+		}
+	})
+	hooks.AddAfterSubscriptionsListen(func(_ context.Context, _ any, request *mcp.SubscriptionsListenRequest, _ *mcp.SubscriptionsListenResult) {
+		for _, uri := range request.Params.Notifications.ResourceSubscriptions {
+			b.unsubscribe(uri)
+		}
+	})
 	return hooks
 }
 
-// subscribe calls updated at every change of a resource, but not too often, until it is unsubscribed. What is no
+// subscribe tells the client of every change of a resource, but not too often, until it is unsubscribed. What is no
 // resource of the bridge never changes.
-func (b *Bridge) subscribe(uri string, updated func(uri string)) {
+func (b *Bridge) subscribe(ctx context.Context, uri string) {
+	s := server.ServerFromContext(ctx)
+	id, one := strings.CutPrefix(uri, tasksURI+"/")
+	if s == nil || (!one && uri != tasksURI) {
+		return
+	}
 	b.subscribed.mu.Lock()
 	defer b.subscribed.mu.Unlock()
-	if b.subscribed.ends == nil {
-		b.subscribed.ends = map[string]context.CancelFunc{}
-	}
-	if b.subscribed.ends[uri] != nil || b.ctx.Err() != nil {
+	if b.ctx.Err() != nil {
 		return
 	}
-	id, one := strings.CutPrefix(uri, tasksURI+"/")
-	if !one && uri != tasksURI {
+	if known := b.subscribed.byURI[uri]; known != nil {
+		known.asked++
 		return
 	}
-	ctx, end := context.WithCancel(b.ctx)
-	b.subscribed.ends[uri] = end
+	if b.subscribed.byURI == nil {
+		b.subscribed.byURI = map[string]*subscription{}
+	}
+	watching, end := context.WithCancel(b.ctx)
+	b.subscribed.byURI[uri] = &subscription{asked: 1, end: end}
 	b.starting.Go(func() {
 		// What happens during a pause is seen: the channels are taken before the client is told, and it reads after that.
-		for next := b.signals(id); next.wait(ctx, b) && pause(ctx, updateEvery); {
+		for next := b.signals(id); next.wait(watching, b) && pause(watching, updateEvery); {
 			next = b.signals(id)
-			updated(uri)
+			s.SendNotificationToAllClients("notifications/resources/updated", map[string]any{"uri": uri})
 		}
 	})
 }
@@ -105,9 +123,13 @@ func (b *Bridge) subscribe(uri string, updated func(uri string)) {
 func (b *Bridge) unsubscribe(uri string) {
 	b.subscribed.mu.Lock()
 	defer b.subscribed.mu.Unlock()
-	if end := b.subscribed.ends[uri]; end != nil {
-		end()
-		delete(b.subscribed.ends, uri)
+	known := b.subscribed.byURI[uri]
+	if known == nil {
+		return
+	}
+	if known.asked--; known.asked == 0 {
+		known.end()
+		delete(b.subscribed.byURI, uri)
 	}
 }
 

@@ -85,11 +85,6 @@ func (r *Report) problem(taskID, help, format string, args ...any) {
 	r.Problems = append(r.Problems, Problem{TaskID: taskID, What: fmt.Sprintf(format, args...), Help: help})
 }
 
-func (r *Report) add(other Report) {
-	r.Done = append(r.Done, other.Done...)
-	r.Problems = append(r.Problems, other.Problems...)
-}
-
 func newReport() Report { return Report{Done: []Step{}} }
 
 // ledger opens the ledger of a task. The caller closes it.

@@ -109,11 +109,37 @@ func TestNoProgressForWhoDoesNotAsk(t *testing.T) {
 
 // The resources tell what dsh_list and dsh_status tell, and a subscriber is told when to read them again.
 func TestResources(t *testing.T) {
-	r := newRig(t, generations[0], "", nil)
-	updated := r.notices("notifications/resources/updated")
-	if err := r.client.Subscribe(t.Context(), mcp.SubscribeRequest{Params: mcp.SubscribeParams{URI: "dsh://tasks"}}); err != nil {
-		t.Fatal(err)
+	for _, version := range generations {
+		t.Run(version, func(t *testing.T) { resources(t, version) })
 	}
+}
+
+// follow subscribes to a resource, in the way of the client's generation, and returns how to end that.
+func (r *rig) follow(version, uri string) (end func()) {
+	r.t.Helper()
+	if version == generations[1] {
+		end, err := r.client.ListenAsync(r.t.Context(), mcp.SubscriptionFilter{ResourceSubscriptions: []string{uri}}, nil)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return end
+	}
+	//lint:ignore SA1019 this is what clients of that generation do
+	if err := r.client.Subscribe(r.t.Context(), mcp.SubscribeRequest{Params: mcp.SubscribeParams{URI: uri}}); err != nil {
+		r.t.Fatal(err)
+	}
+	return func() {
+		//lint:ignore SA1019 the same
+		if err := r.client.Unsubscribe(r.t.Context(), mcp.UnsubscribeRequest{Params: mcp.UnsubscribeParams{URI: uri}}); err != nil {
+			r.t.Error(err)
+		}
+	}
+}
+
+func resources(t *testing.T, version string) {
+	r := newRig(t, version, "", nil)
+	updated := r.notices("notifications/resources/updated")
+	defer r.follow(version, "dsh://tasks")()
 	answer, code := r.call("dsh_delegate", map[string]any{"prompt": labmodel.Script{Steps: []labmodel.Step{{Say: "hello"}}}.Prompt("go"), "cwd": r.dir, "waitSeconds": 20})
 	if code != "" {
 		t.Fatal(code)
@@ -140,9 +166,7 @@ func TestResources(t *testing.T) {
 		t.Errorf("the list has %v", rows)
 	}
 	one := "dsh://tasks/" + id
-	if err := r.client.Subscribe(t.Context(), mcp.SubscribeRequest{Params: mcp.SubscribeParams{URI: one}}); err != nil {
-		t.Fatal(err)
-	}
+	defer r.follow(version, one)()
 	if got := read(one); got["taskId"] != id || got["execution"] != "turn_completed" {
 		t.Errorf("the task is %v", got)
 	}
@@ -150,9 +174,6 @@ func TestResources(t *testing.T) {
 		t.Fatal(code)
 	}
 	updated.until(t, "of the task", func(p map[string]any) bool { return p["uri"] == one })
-	if err := r.client.Unsubscribe(t.Context(), mcp.UnsubscribeRequest{Params: mcp.UnsubscribeParams{URI: one}}); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := r.client.ReadResource(t.Context(), mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: "dsh://tasks/dsh_ffffffffffff"}}); err == nil || !strings.Contains(err.Error(), "task_not_found") {
 		t.Errorf("a task that is not there: %v", err)
 	}
