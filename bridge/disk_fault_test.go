@@ -83,6 +83,9 @@ func (d *diskRig) attempt(name string, call args, out *seen) bool {
 	text, failed := d.try(ctx, name, call)
 	if failed != nil {
 		d.codes[failed.Code]++
+		if failed.Code != CodeDiskFault {
+			d.t.Errorf("%s failed with the code %s for a fault of the disk: %v", name, failed.Code, failed)
+		}
 		d.explained(name+" failed with "+string(failed.Code), failed.Message)
 		// A fault of the disk is no reason to move the file away that it concerns.
 		if failed.Hint == "" || strings.Contains(failed.Hint, "aside") {

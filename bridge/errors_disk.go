@@ -40,10 +40,9 @@ func fromDisk(err error, hostURL string) *Error {
 			Hint: "When no such bridge runs any more, a person moves it aside: " + command(homeOf(folder.Path), hostURL, "locks recover")}
 	}
 	e := &Error{Code: CodeInternal, Message: err.Error()}
-	if fault, ok := errors.AsType[*fs.PathError](err); ok {
-		e.Code = CodeDiskFault
-		e.with("path", fault.Path)
-		e.Hint = "Nothing was acknowledged that is not on the disk. Make room or mend the permissions of that path, then call again."
+	if path, hint, ok := diskFault(err); ok {
+		e.Code, e.Hint = CodeDiskFault, hint
+		e.with("path", path)
 	} else if errors.Is(err, tasks.ErrNewerFormat) {
 		e.Hint = newerHint
 	} else if claim, ok := errors.AsType[*claims.FileError](err); ok {
@@ -52,6 +51,20 @@ func fromDisk(err error, hostURL string) *Error {
 		e.Hint = "Only that task is affected. A person looks at the file, and moves it aside when it cannot be mended."
 	}
 	return e
+}
+
+// diskFault is the path that a failed operation was about and what to do about it, where the failure is one of the disk,
+// of the system, or of something lying in the place of what the bridge keeps there.
+func diskFault(err error) (path, hint string, ok bool) {
+	const nothing = "Nothing was acknowledged that is not on the disk. "
+	const mend = nothing + "Make room or mend the permissions of that path, then call again."
+	if unsafe, ok := errors.AsType[*home.UnsafeError](err); ok {
+		return unsafe.Path, nothing + "A person looks at what lies there and moves it away; then call again.", true
+	}
+	if fault, ok := errors.AsType[*fs.PathError](err); ok {
+		return fault.Path, mend, true
+	}
+	return "", "", false
 }
 
 // homeOf is the bridge's folder that a file lies in: some levels above it, where the folders' names say so.

@@ -20,7 +20,7 @@ func (h *Home) Keep(path, why string, now time.Time) (kept string, err error) {
 		if err := h.disk.fault(OpLink, path); err != nil {
 			return err
 		}
-		return os.Link(path, as)
+		return about(OpLink, path, os.Link(path, as))
 	})
 }
 
@@ -36,7 +36,7 @@ func (h *Home) MoveAside(path, why string, now time.Time) (moved string, err err
 		if err := h.disk.fault(OpRename, path); err != nil {
 			return err
 		}
-		return os.Rename(path, as)
+		return about(OpRename, path, os.Rename(path, as))
 	})
 }
 
