@@ -16,12 +16,17 @@ func turn(b *bench) error {
 	if err != nil {
 		return err
 	}
-	used, err := longTurn(b)
+	used, err := longTurn(b, nil)
 	if err != nil {
+		return err
+	}
+	var reader time.Duration
+	if _, err := longTurn(b, &reader); err != nil {
 		return err
 	}
 	b.table.add(figure{What: "CPU of a 600-step turn, watched to its end", Value: short(used), Floor: short(base) + " start and end alone", Bar: "500 ms",
 		Verdict: verdict(used <= 500*time.Millisecond)})
+	b.table.times("the same", used, reader, "a bare mcp-go server that reads the stream and throws it away", 0)
 	return nil
 }
 
@@ -54,7 +59,9 @@ func shortLife(b *bench) (time.Duration, error) {
 	return median(lives), nil
 }
 
-func longTurn(b *bench) (time.Duration, error) {
+// longTurn is what a bridge uses that watches a turn of 600 steps. What a process uses that only reads the stream of the
+// same turn goes to reader, which may be nil.
+func longTurn(b *bench, reader *time.Duration) (time.Duration, error) {
 	r, err := b.rig(dshtest.Options{StatsFrames: true})
 	if err != nil {
 		return 0, err
@@ -63,6 +70,16 @@ func longTurn(b *bench) (time.Duration, error) {
 	c, err := r.launch()
 	if err != nil {
 		return 0, err
+	}
+	if reader != nil {
+		bare, err := spawn(b.ctx, b.bare, "BARE_STREAM="+r.host.URL())
+		if err != nil {
+			return 0, err
+		}
+		defer func() { *reader, _ = bare.end() }()
+		if err := bare.greet(); err != nil {
+			return 0, err
+		}
 	}
 	steps := make([]labmodel.Step, 600)
 	for i := range steps {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 	"time"
 
 	"dsh-agentlink/internal/dsh"
@@ -65,7 +66,18 @@ func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err := checkRange("limit", args.Limit, 1, maxList); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// The host is asked while the tasks' files are looked at: with many tasks each takes about as long as the other.
+	var rows map[string]dsh.Session
+	var hostErr error
+	var asked sync.WaitGroup
+	asked.Go(func() { rows, hostErr = b.rows(ctx) })
 	all, bad, err := b.tasks.List()
+	if err != nil {
+		cancel()
+	}
+	asked.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -73,15 +85,12 @@ func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
 	for _, e := range bad {
 		answer.Unreadable = append(answer.Unreadable, e.TaskID)
 	}
-	rows, err := b.rows(ctx)
-	if err != nil {
-		answer.HostUnreachable = b.unavailable(err)
+	if hostErr != nil {
+		answer.HostUnreachable = b.unavailable(hostErr)
 	}
-	updated := func(t tasks.Task) int64 { return max(rows[t.SessionID].UpdatedAt, t.CreatedAt.UnixMilli()) }
-	slices.SortStableFunc(all, func(a, b tasks.Task) int { return cmp.Compare(updated(b), updated(a)) })
-	for _, task := range all {
-		t := b.follow(task)
-		if args.State == stateActive && !b.mayBeActive(t, rows, err != nil) {
+	for _, dated := range latestFirst(all, rows) {
+		task, t := dated.Task, b.follow(dated.Task)
+		if args.State == stateActive && !b.mayBeActive(t, rows, hostErr != nil) {
 			continue
 		}
 		if len(answer.Tasks) == args.Limit {
@@ -96,13 +105,29 @@ func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
 		if args.State == stateActive && !active {
 			continue
 		}
-		row.UpdatedAt = time.UnixMilli(updated(task)).UTC().Format(time.RFC3339)
+		row.UpdatedAt = time.UnixMilli(dated.updated).UTC().Format(time.RFC3339)
 		if row.Workspace != nil {
 			answer.WorkspaceClaimSemantic = &claimSemantics{}
 		}
 		answer.Tasks = append(answer.Tasks, row)
 	}
 	return answer, nil
+}
+
+// datedTask is a task and when the host has last heard of its session, in milliseconds since the epoch.
+type datedTask struct {
+	tasks.Task
+	updated int64
+}
+
+// latestFirst puts the tasks in the order of what the host says of their sessions.
+func latestFirst(all []tasks.Task, rows map[string]dsh.Session) []datedTask {
+	dated := make([]datedTask, len(all))
+	for i, t := range all {
+		dated[i] = datedTask{t, max(rows[t.SessionID].UpdatedAt, t.CreatedAt.UnixMilli())}
+	}
+	slices.SortStableFunc(dated, func(a, b datedTask) int { return cmp.Compare(b.updated, a.updated) })
+	return dated
 }
 
 // rows lists the host's sessions by id.

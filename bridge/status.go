@@ -38,7 +38,7 @@ type turnView struct {
 type queueView struct {
 	Known    bool `json:"known"`
 	Stale    bool `json:"stale,omitempty"`
-	NextTurn int  `json:"nextTurn"`
+	NextTurn int  `json:"nextTurn,omitempty"`
 	Steering int  `json:"steering,omitempty"`
 	Context  int  `json:"context,omitempty"`
 	NextStep int  `json:"nextStep,omitempty"` // steering and context
@@ -81,7 +81,7 @@ type statusAnswer struct {
 	Failure                *failure         `json:"failure,omitempty"`
 	Goal                   *goalView        `json:"goal,omitempty"`
 	FinalMessage           *message         `json:"finalMessage,omitempty"`
-	FinalMessageStatus     string           `json:"finalMessageStatus"`
+	FinalMessageStatus     string           `json:"finalMessageStatus,omitempty"` // left out beside the message itself
 	Pending                []pendingRequest `json:"pending,omitempty"`
 	Queue                  queueView        `json:"queue"`
 	Jobs                   []job            `json:"jobs,omitempty"`
@@ -91,7 +91,7 @@ type statusAnswer struct {
 	Workspace              *workspace       `json:"workspace,omitempty"`
 	WorkspaceClaimSemantic *claimSemantics  `json:"workspaceClaimSemantics,omitempty"`
 	Cursor                 int64            `json:"cursor"`
-	EarliestCursor         int64            `json:"earliestCursor"`
+	EarliestCursor         int64            `json:"earliestCursor,omitempty"` // left out while nothing has left the ledger
 	Revision               string           `json:"revision"`
 	Recovery               string           `json:"recovery"`
 	Gaps                   []gapView        `json:"gaps,omitempty"`
@@ -147,7 +147,10 @@ func (b *Bridge) status(ctx context.Context, raw json.RawMessage) (any, error) {
 	answer := statusAnswer{
 		TaskID: t.ID, SessionID: t.Root, Title: row.Title, condition: conditionOf(snap),
 		FinalMessageStatus: finalStatus(snap), Queue: queueOf(snap.Queue), Jobs: jobsOf(snap.Jobs), Subagents: b.subagentsOf(t, snap),
-		Cursor: snap.Cursor, EarliestCursor: snap.Earliest, Revision: revision(snap), Recovery: recoveryLive,
+		Cursor: snap.Cursor, Revision: revision(snap), Recovery: recoveryLive,
+	}
+	if snap.Earliest > 1 {
+		answer.EarliestCursor = snap.Earliest
 	}
 	answer.fill(snap)
 	if answer.Delegation, err = b.launchOf(task, t); err != nil {
@@ -171,6 +174,9 @@ func (b *Bridge) status(ctx context.Context, raw json.RawMessage) (any, error) {
 	}
 	if err == nil {
 		err = b.labelSubagents(ctx, answer.Subagents, t.Root)
+	}
+	if answer.FinalMessage != nil {
+		answer.FinalMessageStatus = ""
 	}
 	if err != nil {
 		answer.ContentUnavailable = b.unavailable(err)

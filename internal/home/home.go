@@ -195,56 +195,70 @@ func (h *Home) parent(path string, create bool) error {
 }
 
 func (h *Home) folders(names []string, create bool) error {
-	if create {
-		if err := h.makeAll(h.dir); err != nil {
-			return err
+	err := h.checkRoot()
+	if create && errors.Is(err, fs.ErrNotExist) {
+		if err = h.makeAll(h.dir); err == nil {
+			err = h.checkRoot()
 		}
 	}
-	if err := h.checkRoot(); err != nil {
-		return err
+	if err == nil && create {
+		err = h.nameLasts(h.dir)
 	}
 	dir := h.dir
 	for _, name := range names {
-		dir += "/" + name
-		if create {
-			if err := h.makeFolder(dir); err != nil {
-				return err
-			}
-		}
-		info, err := h.disk.lstat(dir)
 		if err != nil {
 			return err
 		}
-		if err := checkFolder(dir, info); err != nil {
-			return err
+		dir += "/" + name
+		err = h.folder(dir, create)
+	}
+	return err
+}
+
+// folder checks one folder below the home, and with create makes the one that is missing.
+func (h *Home) folder(dir string, create bool) error {
+	info, err := h.disk.lstat(dir)
+	if create && errors.Is(err, fs.ErrNotExist) {
+		if err = h.makeFolder(dir); err == nil {
+			info, err = h.disk.lstat(dir)
 		}
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	if err := checkFolder(dir, info); err != nil || !create {
+		return err
+	}
+	return h.nameLasts(dir)
 }
 
 // makeAll makes a folder and those above it. Links above the home are the user's own affair and are followed.
 func (h *Home) makeAll(dir string) error {
 	_, err := h.disk.lstat(dir)
+	if err == nil {
+		return h.nameLasts(dir)
+	}
 	if up := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && up != dir {
-		err = h.makeAll(up)
-	}
-	if err != nil {
-		return err
-	}
-	return h.makeFolder(dir)
-}
-
-// makeFolder makes one folder unless there is something of that name, and makes its name last.
-func (h *Home) makeFolder(dir string) error {
-	_, err := h.disk.lstat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = h.disk.mkdir(dir); err == nil {
-			h.names.Store(dir, false)
+		if err = h.makeAll(up); err == nil {
+			err = h.makeFolder(dir)
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	return err
+}
+
+// makeFolder makes one folder, unless another process is faster, and makes its name last.
+func (h *Home) makeFolder(dir string) error {
+	switch err := h.disk.mkdir(dir); {
+	case err == nil:
+		h.names.Store(dir, false)
+	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
+	return h.nameLasts(dir)
+}
+
+// nameLasts makes the name of a folder last that may still be lost.
+func (h *Home) nameLasts(dir string) error {
 	lasts, seen := h.names.Load(dir)
 	if seen && lasts == true || !seen && !strings.HasPrefix(dir, h.dir+"/") {
 		return nil // the folders above the home are others' as long as they are there

@@ -32,9 +32,9 @@ func delegateAndComplete(e *env) {
 		"taskId": t.id, "sessionId": t.session, "title": e.text("title"), "availability": "connected",
 		"execution": "turn_completed", "status": "turn_completed", "lastKnownExecutionStatus": nil, "delegation": nil,
 		"turn.number": 1, "turn.reason": "completed", "failure": nil, "finalMessage.text": e.text("all is done"),
-		"finalMessage.chars": nil, "finalMessageStatus": "available", "pending": nil, "queue.total": 0, "jobs": nil, "subagents": nil,
+		"finalMessage.chars": nil, "finalMessageStatus": nil, "pending": nil, "queue.total": 0, "jobs": nil, "subagents": nil,
 		"routable": true, "workspace.cwd": t.cwd, "workspace.mode": "exclusive-write",
-		"workspaceClaimSemantics.controlsDshSandbox": false, "earliestCursor": 1, "recovery": "live", "gaps": nil,
+		"workspaceClaimSemantics.controlsDshSandbox": false, "earliestCursor": nil, "recovery": "live", "gaps": nil,
 		"fault": nil, "contentUnavailable": nil,
 	})
 	s.str("turn.startedAt")
