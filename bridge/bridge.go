@@ -158,6 +158,23 @@ func (b *Bridge) follow(task tasks.Task) *mux.Task {
 	return b.mux.Track(task.TaskID, task.SessionID)
 }
 
+// fresh brings a task up to date with a list of sessions of now, and tells how it is then, with its row of that list.
+// hostErr is why it may not be up to date.
+func fresh(ctx context.Context, t *mux.Task) (row dsh.Session, snap mux.Snapshot, hostErr, err error) {
+	row, _, hostErr = t.Fresh(ctx)
+	if ctx.Err() != nil {
+		return row, snap, hostErr, context.Cause(ctx)
+	}
+	if damaged, ok := errors.AsType[*ledger.DamagedError](hostErr); ok {
+		return row, snap, hostErr, damaged // there is no state to vouch for
+	}
+	snap, err = t.Snapshot()
+	if kind := dsh.KindOf(hostErr); kind == dsh.NotSent || kind == dsh.OutcomeUnknown {
+		snap.Availability = mux.HostUnreachable // the stream has not noticed yet
+	}
+	return row, snap, hostErr, err
+}
+
 // settled makes every cursor of an answer durable before the answer goes out.
 func (b *Bridge) settled(t *mux.Task) error { return t.Ledger().Sync() }
 

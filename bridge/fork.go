@@ -185,15 +185,8 @@ func (l *launch) fork(ctx context.Context) error {
 		}
 	}
 	id, err := l.b.host.Fork(ctx, l.task.ForkOf, l.forkAt)
-	switch dsh.KindOf(err) {
-	case 0:
-		if err != nil {
-			return err
-		}
-	case dsh.NotSent, dsh.Refused, dsh.Incompatible:
-		return errors.Join(err, l.forget(ctx))
-	default:
-		return l.incomplete("whether the host made the fork is not known", err)
+	if err != nil {
+		return l.notMade(ctx, "fork", err)
 	}
 	return l.adopt(ctx, id)
 }

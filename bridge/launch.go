@@ -112,15 +112,8 @@ func (l *launch) create(ctx context.Context) error {
 		return nil
 	}
 	created, err := l.b.host.Create(ctx, dsh.CreateRequest{SessionID: l.task.SessionID, Cwd: l.args.Cwd, AgentPreset: l.task.Preset})
-	switch dsh.KindOf(err) {
-	case 0:
-		if err != nil {
-			return err
-		}
-	case dsh.NotSent, dsh.Refused, dsh.Incompatible:
-		return errors.Join(err, l.forget(ctx))
-	default:
-		return l.incomplete("whether the host made the session is not known", err)
+	if err != nil {
+		return l.notMade(ctx, "session", err)
 	}
 	l.answer.Preset = created.AgentPreset
 	if l.task.Preset != "" && created.AgentPreset != "" && created.AgentPreset != l.task.Preset {
@@ -128,6 +121,17 @@ func (l *launch) create(ctx context.Context) error {
 			Hint: "Nothing was prompted. Release the workspace and delegate again."}).with("taskId", l.task.TaskID)
 	}
 	return l.save(tasks.Created, tasks.SentNo)
+}
+
+// notMade ends a launch at a call that failed: it is forgotten where the host is known to have made nothing of it.
+func (l *launch) notMade(ctx context.Context, what string, err error) error {
+	switch dsh.KindOf(err) {
+	case 0:
+		return err
+	case dsh.NotSent, dsh.Refused, dsh.Incompatible:
+		return errors.Join(err, l.forget(ctx))
+	}
+	return l.incomplete("whether the host made the "+what+" is not known", err)
 }
 
 // route refuses to prompt a session whose model cannot be reached: the turn would fail at once.

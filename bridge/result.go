@@ -3,10 +3,8 @@ package bridge
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
-	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/internal/outcome"
 	"dsh-agentlink/ledger"
 	"dsh-agentlink/mux"
@@ -48,19 +46,9 @@ func (b *Bridge) result(ctx context.Context, raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	// A fresh list of sessions: a subagent that has just begun and ended is not known by the stream alone.
-	_, _, hostErr := t.Fresh(ctx)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if damaged, ok := errors.AsType[*ledger.DamagedError](hostErr); ok {
-		return nil, damaged // there is no state to vouch for
-	}
-	snap, err := t.Snapshot()
+	_, snap, hostErr, err := fresh(ctx, t)
 	if err != nil {
 		return nil, err
-	}
-	if kind := dsh.KindOf(hostErr); kind == dsh.NotSent || kind == dsh.OutcomeUnknown {
-		snap.Availability = mux.HostUnreachable // the stream has not noticed yet
 	}
 	span, err := b.spanOf(t, snap, args.Turn)
 	if err != nil {

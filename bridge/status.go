@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -130,19 +129,9 @@ func (b *Bridge) status(ctx context.Context, raw json.RawMessage) (any, error) {
 	var asking sync.WaitGroup
 	asking.Go(func() { models, modelsErr = b.host.Models(ctx, t.Root) })
 	defer asking.Wait()
-	row, _, hostErr := t.Fresh(ctx)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if damaged, ok := errors.AsType[*ledger.DamagedError](hostErr); ok {
-		return nil, damaged // there is no state to vouch for
-	}
-	snap, err := t.Snapshot()
+	row, snap, hostErr, err := fresh(ctx, t)
 	if err != nil {
 		return nil, err
-	}
-	if kind := dsh.KindOf(hostErr); kind == dsh.NotSent || kind == dsh.OutcomeUnknown {
-		snap.Availability = mux.HostUnreachable // the stream has not noticed yet
 	}
 	answer := statusAnswer{
 		TaskID: t.ID, SessionID: t.Root, Title: row.Title, condition: conditionOf(snap),

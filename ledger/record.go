@@ -202,6 +202,16 @@ func (r *Record) check() error {
 			bad = fmt.Sprintf("%s is not an id or a word of the vocabulary (%d bytes)", field, len(value))
 		}
 	}
+	seeWaiting := func(of string, queue []QueueItem, jobs []JobState) {
+		for _, item := range queue {
+			see(of+".queue.id", item.ID)
+			see(of+".queue.placement", item.Placement)
+		}
+		for _, job := range jobs {
+			see(of+".jobs.id", job.ID)
+			see(of+".jobs.status", job.Status)
+		}
+	}
 	c := &r.Coordination
 	see("type", string(r.Type))
 	see("origin", r.Origin)
@@ -251,23 +261,9 @@ func (r *Record) check() error {
 				see("coordination.session.inbox.requestId", item.RequestID)
 			}
 		}
-		for _, item := range s.Queue {
-			see("coordination.session.queue.id", item.ID)
-			see("coordination.session.queue.placement", item.Placement)
-		}
-		for _, job := range s.Jobs {
-			see("coordination.session.jobs.id", job.ID)
-			see("coordination.session.jobs.status", job.Status)
-		}
+		seeWaiting("coordination.session", s.Queue, s.Jobs)
 	}
-	for _, item := range c.Queue {
-		see("coordination.queue.id", item.ID)
-		see("coordination.queue.placement", item.Placement)
-	}
-	for _, job := range c.Jobs {
-		see("coordination.jobs.id", job.ID)
-		see("coordination.jobs.status", job.Status)
-	}
+	seeWaiting("coordination", c.Queue, c.Jobs)
 	if bad != "" {
 		return errors.New(bad)
 	}

@@ -46,6 +46,12 @@ func (t *Task) reconcile(ctx context.Context, epoch int, s source) error {
 	case err != nil:
 		return err
 	}
+	return t.appendRead(ctx, epoch, s, entries, mark, last)
+}
+
+// appendRead records what was read of a session's history behind mark, up to last, and notes that the session is covered
+// from there on.
+func (t *Task) appendRead(ctx context.Context, epoch int, s source, entries []ledger.Entry, mark, last int64) error {
 	if err := t.append(ctx, epoch, entries); err != nil {
 		return err
 	}

@@ -62,16 +62,7 @@ func (t *Task) rewind(ctx context.Context, epoch int, s source, at ledger.Mark) 
 		e.From = mark + 1
 		batch = append(batch, e)
 	}
-	if err := t.append(ctx, epoch, batch); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if current := t.sessions[s.id]; current != nil && t.epoch == epoch {
-		current.mode = s.mode
-		current.covered, current.lo, current.next = true, mark+1, max(last, mark)+1
-	}
-	return nil
+	return t.appendRead(ctx, epoch, s, batch, mark, last)
 }
 
 // firstVoid is the first seq behind the last recorded event that the history still has as it was. Everything before it
