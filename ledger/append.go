@@ -154,6 +154,13 @@ func (l *Ledger) write(buf []byte, ends []int64) error {
 	return nil
 }
 
+// outlived reports whether a request, which was made when the events before seq from were there, belongs to a turn that
+// has ended: it went with it.
+func (s *State) outlived(sessionID string, from int64) bool {
+	session := s.Sessions[sessionID]
+	return session != nil && session.Turn.Ended && from > 0 && from <= session.Turn.EndSeq
+}
+
 // admit decides whether a record says something new, and completes it. What two processes observe of the same thing
 // is recorded once, whoever comes first.
 func (s *State) admit(r *Record, from int64, seen Mark) (bool, error) {
@@ -185,6 +192,9 @@ func (s *State) admit(r *Record, from int64, seen Mark) (bool, error) {
 		}
 		return true, nil
 	case TypeQuestionRequested, TypeApprovalRequested:
+		if s.outlived(r.SourceSessionID, c.From) {
+			return false, nil // who observed it was behind
+		}
 		if s.Pending[c.RequestID] != nil {
 			return false, nil
 		}

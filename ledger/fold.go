@@ -82,6 +82,9 @@ func (s *State) applyEvent(r *Record) {
 			s.closeSession(r.SourceSessionID, *r.SourceSeq)
 			s.settlePrompts(r.SourceSessionID, ReasonAborted)
 		}
+		if session.Final < 0 {
+			session.Final = session.Candidate // from before the turn that the host forgot
+		}
 		session.Turn = Turn{Number: max(c.Turn, 1), StartedAt: c.Time, StartSeq: *r.SourceSeq}
 		session.Candidate = -1
 		if r.SourceSessionID == s.Root {

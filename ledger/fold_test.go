@@ -104,6 +104,21 @@ func TestRequestsAreRecordedOnce(t *testing.T) {
 	}
 }
 
+// A request went with the turn that asked, also where whoever observed it gets to write it down only after the turn's
+// end. One of the next turn is another matter.
+func TestRequestOfATurnThatHasEnded(t *testing.T) {
+	s := tell(t, turnStart(1), turnEnd(1, ReasonInterrupted),
+		observe(TypeQuestionRequested, Coordination{RequestID: "late", From: 1}),
+		observe(TypeApprovalRequested, Coordination{RequestID: "later", ApprovalID: "app", From: 1}))
+	if got := s.state.PendingInOrder(); len(got) > 0 {
+		t.Errorf("pending are %v", got)
+	}
+	s.tell(turnStart(2), observe(TypeQuestionRequested, Coordination{RequestID: "q", From: 3}))
+	if diff := cmp.Diff([]string{"q"}, s.state.PendingInOrder()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestPendingKeepsWhoAsked(t *testing.T) {
 	s := tell(t, turnStart(1), in(child, wantsApproval("a", "app")), asks("q"))
 	want := map[string]*Pending{

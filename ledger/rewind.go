@@ -104,7 +104,7 @@ func (s *State) rewind(r *Record) {
 		after.Turn = before.Turn
 		after.Turn.Ended, after.Turn.EndedAt, after.Turn.EndSeq = true, r.ObservedAt, 0
 		after.Turn.EndCursor, after.Turn.Reason = r.Cursor, ReasonInterrupted
-		after.Final, after.Candidate = -1, -1
+		after.Final, after.Candidate = -1, after.Final
 	}
 	s.Sessions[r.SourceSessionID] = after
 	s.closeSession(r.SourceSessionID, math.MaxInt64)

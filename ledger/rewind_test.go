@@ -60,8 +60,12 @@ func TestRewind(t *testing.T) {
 	if s := state.Sessions[root]; s.Watermark != 3 || s.Final != -1 || s.Turn.Number != 2 {
 		t.Errorf("the session is %+v", s)
 	}
-	// The next prompt begins turn 2 anew, under seqs that were given before.
-	appendAll(t, l, timed(root, 4, "turn/start", 40, Coordination{Turn: 2}), timed(root, 5, "turn/end", 41, Coordination{Turn: 2, Reason: ReasonCompleted}))
+	// The next prompt begins turn 2 anew, under seqs that were given before. The last turn that ended is the first, then.
+	appendAll(t, l, timed(root, 4, "turn/start", 40, Coordination{Turn: 2}))
+	if s := held(t, l).Sessions[root]; s.Final != 1 || s.Candidate != -1 {
+		t.Errorf("beside the turn that was begun anew the session is %+v", s)
+	}
+	appendAll(t, l, timed(root, 5, "turn/end", 41, Coordination{Turn: 2, Reason: ReasonCompleted}))
 	if got := held(t, l).Execution(); got != TurnCompleted {
 		t.Errorf("the turn that was begun anew counts as %s", got)
 	}

@@ -91,7 +91,8 @@ type Session struct {
 	LastReason string `json:"lastReason,omitempty"`
 	// Final points at the last message of the ended turn that has text, -1 for none.
 	Final int64 `json:"final"`
-	// Candidate is that message while the turn runs, -1 for none.
+	// Candidate is that message while the turn runs, -1 for none. Behind a turn that the host forgot, which has no last
+	// message, it is the one of the turn before.
 	Candidate int64 `json:"candidate"`
 	// Goal is the session's goal; nil when it never had one, or its ledger is older than goals in ledgers.
 	Goal *Goal `json:"goal,omitempty"`

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/ledger"
 )
@@ -166,6 +168,37 @@ func TestFaultEndsWithItsConnection(t *testing.T) {
 		await(t, task, "the turn", func(snap Snapshot) bool { return snap.Turn.Ended && snap.Fault == nil })
 		if waited := time.Since(began); waited > time.Second {
 			t.Errorf("it took %s", waited)
+		}
+	})
+}
+
+// What a connection brought and could not be written down is no more than that connection: it is not written down once
+// the connection is gone, when others may know better. What this process did itself is.
+func TestWhatAConnectionBroughtEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		s.write("root", aTurn...)
+		task := s.start()
+		current(t, task)
+		before := len(records(t, task))
+		s.disk.set(failing(true), nil)
+		s.send(subscribedFrame("root", s.last("root")), questionFrame("root", "q-1", "Which?"))
+		time.Sleep(time.Minute)
+		issued := record(ledger.TypePromptIssued, source{id: "root", origin: ledger.OriginRoot}, ledger.Coordination{RequestID: "p-1", Outcome: ledger.PromptAccepted})
+		if err := task.append(t.Context(), 0, []ledger.Entry{issued}); !errors.Is(err, errDisk) {
+			t.Fatalf("the append: %v", err)
+		}
+		s.hook("subscribe", onCall(true))
+		s.stream().cut()
+		synctest.Wait()
+		s.disk.set(nil, nil)
+		time.Sleep(10 * time.Minute)
+		var types []ledger.Type
+		for _, r := range records(t, task)[before:] {
+			types = append(types, r.Type)
+		}
+		if diff := cmp.Diff([]ledger.Type{ledger.TypePromptIssued}, types); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

@@ -17,26 +17,12 @@ const maxSending = time.Minute
 // the history, read to its end on this connection, shows the turn open, lacks the prompt or ends with it in the inbox, no
 // frame of the session came, and the host says that nothing runs in it.
 func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
-	t.m.mu.Lock()
-	since := t.m.conn.since
-	t.m.mu.Unlock()
+	since := t.m.since()
 	var turn ledger.Turn
 	var waiting, stranded []string
 	if err := t.ledger.View(func(state *ledger.State) {
 		turn = state.RootTurn()
-		for id, p := range state.Prompts {
-			before := since
-			if p.Outcome == ledger.PromptSending {
-				before = since.Add(-maxSending) // whoever sends it may be about to learn more
-			}
-			// What lies in the session's inbox outlives the host: it is taken up with the next prompt.
-			switch late := p.Since < before.UnixMilli(); {
-			case late && !state.Arrived(id):
-				waiting = append(waiting, id)
-			case late && state.Stranded(id):
-				stranded = append(stranded, id)
-			}
-		}
+		waiting, stranded = unfinished(state, since)
 	}); err != nil {
 		return err
 	}
@@ -66,7 +52,6 @@ func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 	if !due || i < 0 || ahead || sessions[i].Running {
 		return nil // what lives tells so sooner or later
 	}
-	slices.Sort(waiting)
 	var batch []ledger.Entry
 	if turn.Open() {
 		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{Turn: turn.Number}))
@@ -74,11 +59,37 @@ func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 	for _, id := range waiting {
 		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{RequestID: id}))
 	}
+	return t.append(ctx, epoch, append(batch, parked(root, stranded)...))
+}
+
+// unfinished lists the prompts from before a connection that the history does not show, and those that are stranded in
+// the root's inbox, each in the order of their ids.
+func unfinished(state *ledger.State, since time.Time) (waiting, stranded []string) {
+	for id, p := range state.Prompts {
+		before := since
+		if p.Outcome == ledger.PromptSending {
+			before = since.Add(-maxSending) // whoever sends it may be about to learn more
+		}
+		// What lies in the session's inbox outlives the host: it is taken up with the next prompt.
+		switch late := p.Since < before.UnixMilli(); {
+		case late && !state.Arrived(id):
+			waiting = append(waiting, id)
+		case late && state.Stranded(id):
+			stranded = append(stranded, id)
+		}
+	}
+	slices.Sort(waiting)
 	slices.Sort(stranded)
-	for _, id := range stranded {
+	return waiting, stranded
+}
+
+// parked says of prompts that nothing takes them out of the root's inbox.
+func parked(root source, prompts []string) []ledger.Entry {
+	var batch []ledger.Entry
+	for _, id := range prompts {
 		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{RequestID: id, Outcome: ledger.PromptParked}))
 	}
-	return t.append(ctx, epoch, batch)
+	return batch
 }
 
 // quietRoot reports whether the opening burst of the connection is over and brought nothing of the root, whose history

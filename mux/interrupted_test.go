@@ -160,6 +160,49 @@ func TestPromptThatDied(t *testing.T) {
 	}
 }
 
+// A prompt lies in the inbox of a host that was started anew, and the host holds its session, since a person opened it: the
+// frames of the session say nothing of the prompt, but the list tells that nothing runs.
+func TestPromptStrandedInALivingSession(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		happen func(s *set)
+		want   []string
+	}{
+		{"nothing takes it", func(*set) {}, []string{"p-1parked turn 0"}},
+		{"a turn takes it", func(s *set) { s.live("root", "turn/start") }, nil},
+		{"a turn runs, and its first frame got lost", func(s *set) { s.change("root", func(row *dsh.Session) { row.Running = true }) }, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSet(t)
+				s.write("root", aTurn...)
+				task := s.start()
+				current(t, task)
+				issued := record(ledger.TypePromptIssued, source{id: "root", origin: ledger.OriginRoot}, ledger.Coordination{RequestID: "p-1", Outcome: ledger.PromptAccepted})
+				if err := task.append(t.Context(), 0, []ledger.Entry{issued}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				s.writePrompt("root", "inbox", "p-1")
+				last := s.last("root")
+				s.change("root", func(row *dsh.Session) { row.LastSeq = last })
+				s.reconnect()
+				s.send(subscribedFrame("root", last), queueFrame("root", "i-1"))
+				synctest.Wait()
+				current(t, task)
+				tt.happen(s)
+				time.Sleep(5 * time.Minute)
+				if diff := cmp.Diff(tt.want, interrupted(t, task)); diff != "" {
+					t.Error(diff)
+				}
+				if snap := look(t, task); (snap.Execution == ledger.TurnCompleted) != (tt.want != nil) {
+					t.Errorf("the execution is %s", snap.Execution)
+				}
+			})
+		})
+	}
+}
+
 // writePrompt appends an event that speaks of a prompt.
 func (f *fake) writePrompt(id, kind, rpcID string) {
 	types := map[string]string{"inbox": "agent/inbox/spliced", "message": "user/message"}

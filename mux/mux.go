@@ -231,14 +231,26 @@ func (m *Mux) usable() (ready, renews bool) {
 }
 
 // during returns a context that ends with the connection of that epoch, so that nothing of it is recorded on the next
-// one; without a connection it ends with the Mux.
+// one; it is over when that connection is. For epoch 0, no connection, it ends with the Mux.
 func (m *Mux) during(epoch int) context.Context {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.conn.open && m.conn.epoch == epoch {
+	switch {
+	case epoch == 0:
+		return m.ctx
+	case m.conn.open && m.conn.epoch == epoch:
 		return m.conn.ctx
 	}
-	return m.ctx
+	over, cancel := context.WithCancel(m.ctx)
+	cancel()
+	return over
+}
+
+// since is when the connection began, or the last one did.
+func (m *Mux) since() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.conn.since
 }
 
 // Err is why there is no connection; nil while there is one.

@@ -148,9 +148,7 @@ func (t *Task) withdraw(ctx context.Context, epoch int) error {
 	if err := t.refresh(); err != nil {
 		return err
 	}
-	t.m.mu.Lock()
-	since := t.m.conn.since.UnixMilli()
-	t.m.mu.Unlock()
+	since := t.m.since().UnixMilli()
 	pending := map[string]ledger.Pending{}
 	if err := t.ledger.View(func(state *ledger.State) {
 		for id, p := range state.Pending {

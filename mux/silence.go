@@ -16,11 +16,13 @@ const (
 	maxSilence = 30 * time.Second
 )
 
-// silence is a session that is silent in an open turn.
+// silence is a session that is silent in an open turn, or beside a prompt that has been stranded in its inbox since an
+// earlier connection.
 type silence struct {
-	session string
-	turn    int
-	mark    int64 // its watermark
+	session  string
+	turn     int
+	mark     int64 // its watermark
+	stranded bool
 }
 
 // fallsSilent reports whether a turn can end silently behind an event of that type: behind the end of a step, or what a
@@ -29,13 +31,19 @@ func fallsSilent(event string) bool {
 	return event == "step/end" || event == "session/title" || event == "agent/inbox/spliced"
 }
 
-// watchSilence looks for open turns that are silent, and has each of them asked for until it moves on.
+// watchSilence looks for open turns that are silent and for stranded prompts, and has each of them asked for until it
+// moves on.
 func (t *Task) watchSilence(epoch int) error {
 	quiet := map[silence]bool{}
+	since := t.m.since()
 	if err := t.ledger.View(func(state *ledger.State) {
+		if _, stranded := unfinished(state, since); len(stranded) > 0 {
+			root := state.Sessions[state.Root]
+			quiet[silence{state.Root, root.Turn.Number, root.Watermark, true}] = true
+		}
 		for id, s := range state.Sessions {
 			if s.Turn.Open() && fallsSilent(s.LastEvent) {
-				quiet[silence{id, s.Turn.Number, s.Watermark}] = true
+				quiet[silence{id, s.Turn.Number, s.Watermark, false}] = true
 			}
 		}
 	}); err != nil {
@@ -55,8 +63,8 @@ func (t *Task) watchSilence(epoch int) error {
 	return nil
 }
 
-// askSilent asks the host, at growing intervals, whether a silent session still runs, and records the end of its turn
-// when it does not.
+// askSilent asks the host, at growing intervals, whether a silent session still runs, and records the end of its turn, or
+// that its prompts are parked, when it does not.
 func (t *Task) askSilent(epoch int, q silence) {
 	ctx := t.m.ctx
 	for pause := minSilence; ; pause = min(pause*2, maxSilence) {
@@ -84,19 +92,32 @@ func (t *Task) askSilent(epoch int, q silence) {
 		case sessions[i].LastSeq >= reach:
 			t.require(epoch, q.session) // it went on, and that got lost
 			return
-		case !sessions[i].Running && sessions[i].LastSeq < q.mark:
+		case !sessions[i].Running && sessions[i].LastSeq < q.mark && !q.stranded:
 			t.require(epoch, q.session) // the host has let go of it, and closes the turn when its log is read
 			return
 		case sessions[i].Running || sessions[i].LastSeq != q.mark || s.heard == 0:
 			continue // one that the host does not hold in memory died with it, and is no matter of silence
 		}
-		end := record(ledger.TypeTurnInterrupted, s, ledger.Coordination{Turn: q.turn, Reason: ledger.ReasonAborted})
-		if err := t.append(ctx, epoch, []ledger.Entry{end}); err != nil {
+		if err := t.append(t.m.during(epoch), epoch, t.silentEnd(s, q)); err != nil {
 			t.log.Warn("the silent end of a turn is not recorded yet", "session", q.session, "err", err)
 			t.nudge()
 		}
 		return
 	}
+}
+
+// silentEnd is what a silence turned out to be.
+func (t *Task) silentEnd(s source, q silence) []ledger.Entry {
+	if !q.stranded {
+		return []ledger.Entry{record(ledger.TypeTurnInterrupted, s, ledger.Coordination{Turn: q.turn, Reason: ledger.ReasonAborted})}
+	}
+	var batch []ledger.Entry
+	since := t.m.since()
+	_ = t.ledger.View(func(state *ledger.State) { // with no state to vouch for there is nothing to say; the append tells why
+		_, stranded := unfinished(state, since)
+		batch = parked(s, stranded)
+	})
+	return batch
 }
 
 // require has a session's history read.
@@ -114,7 +135,7 @@ func (t *Task) stillSilent(epoch int, q silence) (s source, reach int64, lasts b
 	silent := false
 	err := t.ledger.View(func(state *ledger.State) {
 		s := state.Sessions[q.session]
-		silent = s != nil && s.Turn.Open() && s.Watermark == q.mark
+		silent = s != nil && s.Turn.Open() != q.stranded && s.Watermark == q.mark
 	})
 	t.mu.Lock()
 	defer t.mu.Unlock()

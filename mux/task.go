@@ -159,6 +159,7 @@ func (t *Task) disconnected() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.epoch, t.doing = 0, Doing{}
+	t.unsent = slices.DeleteFunc(t.unsent, brought)
 	t.stale()
 	t.notify()
 	t.endRound()

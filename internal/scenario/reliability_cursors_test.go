@@ -74,7 +74,7 @@ func (e *env) rebuilt(t task) {
 	e.t.Helper()
 	told := func(b *bridge) string {
 		s := b.status(t)
-		return strings.Join([]string{s.str("execution"), s.must("turn").Raw, s.get("finalMessage").Raw, s.str("finalMessageStatus"), s.get("pending").Raw, s.get("subagents").Raw}, " ")
+		return strings.Join([]string{s.str("execution"), s.must("turn").Raw, s.get("finalMessage").Raw, s.get("finalMessageStatus").String(), s.get("pending").Raw, s.get("subagents").Raw}, " ")
 	}
 	b := e.bridge()
 	before := told(b)
@@ -108,7 +108,7 @@ func (e *env) compact(b *bridge, t task) {
 	after := e.until(b, t, "done", func(a answer) bool {
 		return a.num("turn.number") > before.num("turn.number") && a.str("execution") == "turn_completed"
 	})
-	if after.num("earliestCursor") <= before.num("earliestCursor") {
+	if after.earliest() <= before.earliest() {
 		e.t.Fatalf("a long turn later the ledger still begins where it began: %s", after.text)
 	}
 }
@@ -122,7 +122,7 @@ func expiredCursor(e *env) {
 		e.compact(b, t)
 	}
 	s := b.status(t)
-	earliest, last := s.num("earliestCursor"), s.num("cursor")
+	earliest, last := s.earliest(), s.num("cursor")
 	for tool, arguments := range map[string]args{"dsh_tail": {}, "dsh_wait": {"timeoutSec": 0}, "dsh_followup": {"prompt": e.prompt(e.say("never sent"))}, "dsh_cancel": {}} {
 		arguments["taskId"] = t.id
 		for _, since := range []int64{0, 1, earliest - 2} {
@@ -138,7 +138,7 @@ func expiredCursor(e *env) {
 	// What the hints say.
 	a := b.call("dsh_tail", args{"taskId": t.id, "sinceCursor": earliest - 1, "maxEvents": 500, "maxBytes": 1_000_000})
 	meaning.heard(t, a.text)
-	if a.num("nextCursor") != last || a.num("earliestCursor") != earliest {
+	if a.num("nextCursor") != last || a.earliest() != earliest {
 		e.t.Errorf("the tail from the earliest cursor does not reach from there to the last: %s", a.text)
 	}
 	b.call("dsh_tail", args{"taskId": t.id, "sinceCursor": last}).want(args{"events.#": 0, "nextCursor": last})
@@ -153,7 +153,7 @@ func expiredCursor(e *env) {
 	e.endsAsHistory(t)
 	b.kill()
 	b = e.bridge(smallLedger)
-	if s := b.status(t); s.num("cursor") < last || s.num("earliestCursor") != earliest {
+	if s := b.status(t); s.num("cursor") < last || s.earliest() != earliest {
 		e.t.Errorf("after a kill the cursors %d to %d have become those of %s", earliest, last, s.text)
 	}
 	meaning.heard(t, b.call("dsh_tail", args{"taskId": t.id, "maxEvents": 500, "maxBytes": 1_000_000}).text)
@@ -171,8 +171,8 @@ func laggingReader(e *env) {
 		// A wait that begins before the compaction goes on behind it.
 		cursor := b.followup(t, "queue", e.long())
 		slow.ended(t, cursor).want(args{"execution": "turn_completed", "fault": nil})
-		compacted := e.until(b, t, "compacted", func(a answer) bool { return a.num("earliestCursor") > earliest })
-		earliest = compacted.num("earliestCursor")
+		compacted := e.until(b, t, "compacted", func(a answer) bool { return a.earliest() > earliest })
+		earliest = compacted.earliest()
 		e.until(slow, t, "as far as the other process", func(a answer) bool { return a.num("cursor") == b.status(t).num("cursor") }).
 			want(args{"recovery": "live", "execution": "turn_completed", "earliestCursor": earliest, "revision": compacted.str("revision")})
 		for _, tool := range []string{"dsh_tail", "dsh_wait"} {

@@ -90,7 +90,7 @@ func hostKilled(e *env) {
 	t := e.delegate(b, e.endless(), nil)
 	e.inCommand(b, t)
 	b.followup(t, "queue", e.prompt(e.say("the queued one")))
-	s := e.until(b, t, "holding the message", func(a answer) bool { return a.num("queue.nextTurn") == 1 })
+	s := e.until(b, t, "holding the message", func(a answer) bool { return a.get("queue.nextTurn").Int() == 1 })
 	e.stored(b, t, s.num("cursor"))
 	wait := b.begin(e.t.Context(), "dsh_wait", args{"taskId": t.id, "sinceCursor": s.num("cursor"), "until": "attention", "timeoutSec": 30})
 	e.host.Kill()
@@ -170,7 +170,7 @@ func hostForgets(e *env) {
 	b.followup(t, "queue", e.prompt(e.thinking()))
 	e.running(b, t)
 	b.followup(t, "queue", e.prompt(e.say("queued or forgotten")))
-	e.until(b, t, "holding the message", func(a answer) bool { return a.num("queue.nextTurn") == 1 })
+	e.until(b, t, "holding the message", func(a answer) bool { return a.get("queue.nextTurn").Int() == 1 })
 	e.host.Forget(e, t)
 
 	s := e.until(b, t, "connected", func(a answer) bool { return a.str("availability") == "connected" })

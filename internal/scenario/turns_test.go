@@ -95,7 +95,7 @@ func followUpByQueue(e *env) {
 	e.running(b, t)
 	cursor := b.followup(t, "queue", e.prompt(e.say("the second turn")))
 	e.until(b, t, "holding the message", func(a answer) bool {
-		return a.num("queue.nextTurn") == 1 && a.str("execution") == "running" && a.num("turn.number") == 1
+		return a.get("queue.nextTurn").Int() == 1 && a.str("execution") == "running" && a.num("turn.number") == 1
 	}).want(args{"queue.known": true, "queue.stale": nil, "queue.total": 1})
 
 	b.followup(t, "steer", e.prompt(e.say("the first turn")))
@@ -134,7 +134,7 @@ func cancelWithQueue(e *env) {
 	e.inCommand(b, t)
 	b.followup(t, "queue", e.prompt(e.say("never said")))
 	cursor := b.followup(t, "queue", e.prompt(e.say("nor this")))
-	e.until(b, t, "holding both messages", func(a answer) bool { return a.num("queue.nextTurn") == 2 })
+	e.until(b, t, "holding both messages", func(a answer) bool { return a.get("queue.nextTurn").Int() == 2 })
 
 	b.call("dsh_cancel", args{"taskId": t.id}).want(args{
 		"taskId": t.id, "scope": "turn", "accepted": true, "wasRunning": true, "execution": "canceled", "queued": 2,
@@ -182,7 +182,7 @@ func parkedMessage(e *env) {
 	t := e.delegate(b, e.prompt(e.bash("sleep 600")), nil)
 	e.inCommand(b, t)
 	b.followup(t, "queue", e.prompt(e.say("the parked one")))
-	e.until(b, t, "holding the message", func(a answer) bool { return a.num("queue.nextTurn") == 1 })
+	e.until(b, t, "holding the message", func(a answer) bool { return a.get("queue.nextTurn").Int() == 1 })
 	b.call("dsh_cancel", args{"taskId": t.id}).want(args{"execution": "canceled", "queued": 1})
 
 	cursor := b.followup(t, "queue", e.prompt(e.say("the new one")))
