@@ -77,7 +77,8 @@ func Prefix(root string, entries []Entry) *Session {
 }
 
 // rewind takes a session back to what the host still has of it. A turn that was begun and is lost counts as
-// interrupted: nothing in the history will ever tell of it.
+// interrupted: nothing in the history will ever tell of it. If the host is left in the middle of a turn before it, that
+// one is the last: its end is still to come.
 func (s *State) rewind(r *Record) {
 	c := &r.Coordination
 	before := s.session(r.SourceSessionID, r.ParentSessionID, r.Origin)
@@ -100,7 +101,7 @@ func (s *State) rewind(r *Record) {
 		same.Cursor = b.Cursor
 		after.Goal = &same
 	}
-	if before.Turn.Number > after.Turn.Number {
+	if before.Turn.Number > after.Turn.Number && !after.Turn.Open() {
 		after.Turn = before.Turn
 		after.Turn.Ended, after.Turn.EndedAt, after.Turn.EndSeq = true, r.ObservedAt, 0
 		after.Turn.EndCursor, after.Turn.Reason = r.Cursor, ReasonInterrupted

@@ -117,6 +117,23 @@ func TestRewindIntoATurn(t *testing.T) {
 	}
 }
 
+// A rewind into a turn before the last one leaves that turn as the last; the end that the host gives it is its own.
+func TestRewindIntoATurnBeforeTheLast(t *testing.T) {
+	l := newFolder(t).open()
+	first := []Entry{timed(root, 0, "turn/start", 10, Coordination{Turn: 1}), timed(root, 1, "step/end", 11, Coordination{})}
+	appendAll(t, l, append(append([]Entry{}, first...),
+		timed(root, 2, "turn/end", 12, Coordination{Turn: 1, Reason: ReasonCompleted}),
+		timed(root, 3, "turn/start", 13, Coordination{Turn: 2}))...)
+	appendAll(t, l, rewound(root, 2, Mark{Seq: 3, Event: "turn/start", Time: 13}, Prefix(root, first)))
+	if s := held(t, l).Sessions[root]; s.Turn.Number != 1 || !s.Turn.Open() {
+		t.Errorf("behind the rewind the turn is %+v", s.Turn)
+	}
+	appendAll(t, l, timed(root, 2, "turn/end", 11, Coordination{Turn: 1, Reason: ReasonInterrupted}))
+	if s := held(t, l).Sessions[root]; s.Turn.Number != 1 || s.Turn.EndSeq != 2 || s.Turn.Reason != ReasonInterrupted {
+		t.Errorf("at last the turn is %+v", s.Turn)
+	}
+}
+
 // What a rewind leaves in the inbox waits for somebody to send something; what it takes out of a claimed inbox is gone.
 func TestRewindSettlesPrompts(t *testing.T) {
 	inbox := func(seq int64, change InboxChange) Entry {

@@ -56,10 +56,7 @@ func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 	if turn.Open() {
 		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{Turn: turn.Number}))
 	}
-	for _, id := range waiting {
-		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{RequestID: id}))
-	}
-	return t.append(ctx, epoch, append(batch, parked(root, stranded)...))
+	return t.append(ctx, epoch, append(batch, fates(root, waiting, stranded)...))
 }
 
 // unfinished lists the prompts from before a connection that the history does not show, and those that are stranded in
@@ -83,10 +80,20 @@ func unfinished(state *ledger.State, since time.Time) (waiting, stranded []strin
 	return waiting, stranded
 }
 
-// parked says of prompts that nothing takes them out of the root's inbox.
-func parked(root source, prompts []string) []ledger.Entry {
+// anyUnfinished reports whether there is such a prompt.
+func anyUnfinished(state *ledger.State, since time.Time) bool {
+	waiting, stranded := unfinished(state, since)
+	return len(waiting)+len(stranded) > 0
+}
+
+// fates says what became of the unfinished prompts: those that the history lacks died with the host, and nothing takes
+// the others out of the root's inbox.
+func fates(root source, waiting, stranded []string) []ledger.Entry {
 	var batch []ledger.Entry
-	for _, id := range prompts {
+	for _, id := range waiting {
+		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{RequestID: id}))
+	}
+	for _, id := range stranded {
 		batch = append(batch, record(ledger.TypeTurnInterrupted, root, ledger.Coordination{RequestID: id, Outcome: ledger.PromptParked}))
 	}
 	return batch

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/ledger"
@@ -31,6 +32,7 @@ func (t *Task) reconcile(ctx context.Context, epoch int, s source) error {
 		return err
 	}
 	mark := at.Seq
+	s.asked = time.Now()
 	entries, last, err := t.history(ctx, &s, at)
 	switch kind := dsh.KindOf(err); {
 	case dsh.IsCode(err, dsh.CodeSessionNotFound):
@@ -60,6 +62,8 @@ func (t *Task) appendRead(ctx context.Context, epoch int, s source, entries []le
 	if current := t.sessions[s.id]; current != nil && t.epoch == epoch {
 		current.mode = s.mode
 		current.covered, current.lo, current.next = true, mark+1, max(last, mark)+1
+		s.proof.read(s.asked, time.Now(), current.next)
+		current.proof = s.proof
 	}
 	return nil
 }

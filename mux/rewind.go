@@ -16,13 +16,23 @@ import (
 // errRewound says that a history does not have the event that is recorded at its watermark.
 var errRewound = errors.New("the host lost events that it had sent")
 
-// writeDelay is long against the time within which a host writes its events down (0.2 s on 0.1.0-rc.8): what is older
-// than this when a connection is lost is not lost with the host.
+// writeDelay is long against the time within which a host writes its events down (0.2 s on 0.1.0-rc.8).
 const writeDelay = 10 * time.Second
 
-// writtenDown reports whether the recorded event cannot have been lost with a host that died before since.
-func (t *Task) writtenDown(at ledger.Mark, since time.Time) bool {
-	return at.Seq < 0 || (at.Event != "" && since.UnixMilli()-at.Time > writeDelay.Milliseconds())
+// proof is what the readings of a session's history have proved to be written down, so that no death of the host takes
+// it back: what one showed, and another showed again writeDelay later. Either the host lived all the while, or it had
+// it from its disk. Only this process's clock counts; the host's may be another.
+type proof struct {
+	written int64     // every seq below was shown twice
+	shown   int64     // every seq below was shown once,
+	at      time.Time // by then
+}
+
+// read takes note of a reading, asked for at asked and done now, that showed every seq below end.
+func (p *proof) read(asked, now time.Time, end int64) {
+	if p.at.IsZero() || asked.Sub(p.at) > writeDelay {
+		p.written, p.shown, p.at = p.shown, end, now
+	}
 }
 
 // isMark reports whether an event of the history is the recorded one.
@@ -36,6 +46,7 @@ func isMark(ev dsh.Event, at ledger.Mark) bool {
 
 // rewind takes a session's record back to the last event that the host still has, and goes on from there.
 func (t *Task) rewind(ctx context.Context, epoch int, s source, at ledger.Mark) error {
+	s.proof, s.asked = proof{}, time.Now()
 	entries, last, err := t.history(ctx, &s, ledger.Mark{Seq: -1})
 	if err != nil {
 		return err

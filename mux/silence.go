@@ -16,13 +16,13 @@ const (
 	maxSilence = 30 * time.Second
 )
 
-// silence is a session that is silent in an open turn, or beside a prompt that has been stranded in its inbox since an
-// earlier connection.
+// silence is a session that is silent in an open turn, or the root without one, while prompts from before the connection
+// are unfinished.
 type silence struct {
-	session  string
-	turn     int
-	mark     int64 // its watermark
-	stranded bool
+	session string
+	turn    int
+	mark    int64 // its watermark
+	prompts bool
 }
 
 // fallsSilent reports whether a turn can end silently behind an event of that type: behind the end of a step, or what a
@@ -31,14 +31,13 @@ func fallsSilent(event string) bool {
 	return event == "step/end" || event == "session/title" || event == "agent/inbox/spliced"
 }
 
-// watchSilence looks for open turns that are silent and for stranded prompts, and has each of them asked for until it
-// moves on.
+// watchSilence looks for open turns that are silent and for prompts of which nothing comes, and has each of them asked
+// for until it moves on.
 func (t *Task) watchSilence(epoch int) error {
 	quiet := map[silence]bool{}
 	since := t.m.since()
 	if err := t.ledger.View(func(state *ledger.State) {
-		if _, stranded := unfinished(state, since); len(stranded) > 0 {
-			root := state.Sessions[state.Root]
+		if root := state.Sessions[state.Root]; root != nil && !root.Turn.Open() && anyUnfinished(state, since) {
 			quiet[silence{state.Root, root.Turn.Number, root.Watermark, true}] = true
 		}
 		for id, s := range state.Sessions {
@@ -64,7 +63,7 @@ func (t *Task) watchSilence(epoch int) error {
 }
 
 // askSilent asks the host, at growing intervals, whether a silent session still runs, and records the end of its turn, or
-// that its prompts are parked, when it does not.
+// what became of its prompts, when it does not.
 func (t *Task) askSilent(epoch int, q silence) {
 	ctx := t.m.ctx
 	for pause := minSilence; ; pause = min(pause*2, maxSilence) {
@@ -92,10 +91,10 @@ func (t *Task) askSilent(epoch int, q silence) {
 		case sessions[i].LastSeq >= reach:
 			t.require(epoch, q.session) // it went on, and that got lost
 			return
-		case !sessions[i].Running && sessions[i].LastSeq < q.mark && !q.stranded:
+		case !sessions[i].Running && sessions[i].LastSeq < q.mark && !q.prompts:
 			t.require(epoch, q.session) // the host has let go of it, and closes the turn when its log is read
 			return
-		case sessions[i].Running || sessions[i].LastSeq != q.mark || s.heard == 0:
+		case sessions[i].Running || sessions[i].LastSeq != q.mark || s.heard == 0 || q.prompts && !s.covered:
 			continue // one that the host does not hold in memory died with it, and is no matter of silence
 		}
 		if err := t.append(t.m.during(epoch), epoch, t.silentEnd(s, q)); err != nil {
@@ -108,14 +107,14 @@ func (t *Task) askSilent(epoch int, q silence) {
 
 // silentEnd is what a silence turned out to be.
 func (t *Task) silentEnd(s source, q silence) []ledger.Entry {
-	if !q.stranded {
+	if !q.prompts {
 		return []ledger.Entry{record(ledger.TypeTurnInterrupted, s, ledger.Coordination{Turn: q.turn, Reason: ledger.ReasonAborted})}
 	}
 	var batch []ledger.Entry
 	since := t.m.since()
 	_ = t.ledger.View(func(state *ledger.State) { // with no state to vouch for there is nothing to say; the append tells why
-		_, stranded := unfinished(state, since)
-		batch = parked(s, stranded)
+		waiting, stranded := unfinished(state, since)
+		batch = fates(s, waiting, stranded)
 	})
 	return batch
 }
@@ -133,9 +132,10 @@ func (t *Task) require(epoch int, session string) {
 // stillSilent reports whether nothing has come of the session since, and how far it was seen.
 func (t *Task) stillSilent(epoch int, q silence) (s source, reach int64, lasts bool) {
 	silent := false
+	since := t.m.since()
 	err := t.ledger.View(func(state *ledger.State) {
 		s := state.Sessions[q.session]
-		silent = s != nil && s.Turn.Open() != q.stranded && s.Watermark == q.mark
+		silent = s != nil && s.Turn.Open() != q.prompts && s.Watermark == q.mark && (!q.prompts || anyUnfinished(state, since))
 	})
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -72,6 +72,9 @@ type source struct {
 	gone       bool  // the host does not know it
 	unreadable bool  // it is a subagent's, and the host cannot show it
 	checked    bool  // whether its turn died with the host was looked into
+
+	proof proof     // of what the host cannot lose any more, on all connections
+	asked time.Time // when its history was asked for
 }
 
 // run is a contiguous run [lo, next) of seqs that the reader saw of a session on this connection, chunks included.

@@ -41,7 +41,7 @@ func (t *Task) step(ctx context.Context, epoch int) error {
 }
 
 // activate works out, once on every connection, which sessions have to be read: all but those of which the burst, or
-// what came after it, shows that nothing is missing. What the list of sessions says is no proof: of a session that the
+// what came after it, shows that nothing is missing, and earlier readings that nothing was taken back. What the list of sessions says is no proof: of a session that the
 // host does not hold in memory it tells how it was saved, and not how its log ends.
 func (t *Task) activate(epoch int) error {
 	t.mu.Lock()
@@ -63,9 +63,6 @@ func (t *Task) activate(epoch int) error {
 	}); err != nil {
 		return err
 	}
-	t.m.mu.Lock()
-	since := t.m.conn.since
-	t.m.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.epoch != epoch {
@@ -83,7 +80,7 @@ func (t *Task) activate(epoch int) error {
 			mark = -1
 		}
 		r := t.runs[id]
-		if !s.need && r != nil && r.lo-1 <= mark && mark <= r.next-1 && t.writtenDown(at, since) {
+		if !s.need && r != nil && r.lo-1 <= mark && mark <= r.next-1 && mark < s.proof.written {
 			s.covered, s.lo, s.next = true, mark+1, mark+1
 		} else {
 			s.need = true
