@@ -160,17 +160,22 @@ func TestPromptThatDied(t *testing.T) {
 	}
 }
 
-// A prompt lies in the inbox of a host that was started anew, and the host holds its session, since a person opened it: the
-// frames of the session say nothing of the prompt, but the list tells that nothing runs.
-func TestPromptStrandedInALivingSession(t *testing.T) {
+// A host was started anew that has lost a prompt, or has it in its inbox and takes it no more; and it holds the session,
+// since a person opened it. The frames of the session say nothing of the prompt, but the list tells that nothing runs.
+func TestPromptUnfinishedInALivingSession(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
+		kept   bool // the prompt is in the inbox
+		opened bool // the session is in the host's memory
 		happen func(s *set)
 		want   []string
 	}{
-		{"nothing takes it", func(*set) {}, []string{"p-1parked turn 0"}},
-		{"a turn takes it", func(s *set) { s.live("root", "turn/start") }, nil},
-		{"a turn runs, and its first frame got lost", func(s *set) { s.change("root", func(row *dsh.Session) { row.Running = true }) }, nil},
+		{"nothing takes it", true, true, func(*set) {}, []string{"p-1parked turn 0"}},
+		{"the host lost it", false, true, func(*set) {}, []string{"p-1 turn 0"}},
+		{"nobody opened the session", true, false, func(*set) {}, []string{"p-1parked turn 0"}},
+		{"nobody opened the session, and the host lost it", false, false, func(*set) {}, []string{"p-1 turn 0"}},
+		{"a turn takes it", true, true, func(s *set) { s.live("root", "turn/start") }, nil},
+		{"a turn runs, and its first frame got lost", true, true, func(s *set) { s.change("root", func(row *dsh.Session) { row.Running = true }) }, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -183,11 +188,15 @@ func TestPromptStrandedInALivingSession(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
-				s.writePrompt("root", "inbox", "p-1")
+				if tt.kept {
+					s.writePrompt("root", "inbox", "p-1")
+				}
 				last := s.last("root")
 				s.change("root", func(row *dsh.Session) { row.LastSeq = last })
 				s.reconnect()
-				s.send(subscribedFrame("root", last), queueFrame("root", "i-1"))
+				if tt.opened {
+					s.send(subscribedFrame("root", last))
+				}
 				synctest.Wait()
 				current(t, task)
 				tt.happen(s)
@@ -197,6 +206,11 @@ func TestPromptStrandedInALivingSession(t *testing.T) {
 				}
 				if snap := look(t, task); (snap.Execution == ledger.TurnCompleted) != (tt.want != nil) {
 					t.Errorf("the execution is %s", snap.Execution)
+				}
+				before := s.count("list")
+				time.Sleep(time.Hour)
+				if n := s.count("list") - before; n > 0 && tt.want != nil {
+					t.Errorf("the host is asked %d times more", n)
 				}
 			})
 		})

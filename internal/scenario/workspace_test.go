@@ -224,7 +224,8 @@ func staleView(e *env) {
 	seen := b.status(t)
 	e.person().prompt(t.session, "queue", e.prompt(e.say("a person was faster")))
 	now := e.until(b, t, "done with the person's turn", func(a answer) bool {
-		return a.num("turn.number") == 2 && a.str("execution") == "turn_completed" && a.get("title").String() == seen.get("title").String()
+		return a.num("turn.number") == 2 && a.str("execution") == "turn_completed" && a.num("queue.total") == 0 &&
+			a.get("title").String() == seen.get("title").String()
 	})
 	for _, tool := range []string{"dsh_followup", "dsh_cancel"} {
 		call := args{"taskId": t.id}
