@@ -97,8 +97,12 @@ func (t *Task) askSilent(epoch int, q silence) {
 		case sessions[i].Running || sessions[i].LastSeq != q.mark || s.heard == 0 || q.prompts && !s.covered:
 			continue // one that the host does not hold in memory died with it, and is no matter of silence
 		}
-		if err := t.append(t.m.during(epoch), epoch, t.silentEnd(s, q)); err != nil {
-			t.log.Warn("the silent end of a turn is not recorded yet", "session", q.session, "err", err)
+		end, err := t.silentEnd(s, q)
+		if err != nil {
+			continue
+		}
+		if err := t.append(t.m.during(epoch), epoch, end); err != nil {
+			t.log.Warn("what a silence means is not recorded yet", "session", q.session, "err", err)
 			t.nudge()
 		}
 		return
@@ -106,17 +110,16 @@ func (t *Task) askSilent(epoch int, q silence) {
 }
 
 // silentEnd is what a silence turned out to be.
-func (t *Task) silentEnd(s source, q silence) []ledger.Entry {
+func (t *Task) silentEnd(s source, q silence) (batch []ledger.Entry, err error) {
 	if !q.prompts {
-		return []ledger.Entry{record(ledger.TypeTurnInterrupted, s, ledger.Coordination{Turn: q.turn, Reason: ledger.ReasonAborted})}
+		return []ledger.Entry{record(ledger.TypeTurnInterrupted, s, ledger.Coordination{Turn: q.turn, Reason: ledger.ReasonAborted})}, nil
 	}
-	var batch []ledger.Entry
 	since := t.m.since()
-	_ = t.ledger.View(func(state *ledger.State) { // with no state to vouch for there is nothing to say; the append tells why
+	err = t.ledger.View(func(state *ledger.State) {
 		waiting, stranded := unfinished(state, since)
 		batch = fates(s, waiting, stranded)
 	})
-	return batch
+	return batch, err
 }
 
 // require has a session's history read.

@@ -41,8 +41,9 @@ func (t *Task) step(ctx context.Context, epoch int) error {
 }
 
 // activate works out, once on every connection, which sessions have to be read: all but those of which the burst, or
-// what came after it, shows that nothing is missing, and earlier readings that nothing was taken back. What the list of sessions says is no proof: of a session that the
-// host does not hold in memory it tells how it was saved, and not how its log ends.
+// what came after it, shows that nothing is missing, and earlier readings that nothing was taken back. What the list of
+// sessions says is no proof: of a session that the host does not hold in memory it tells how it was saved, and not how
+// its log ends.
 func (t *Task) activate(epoch int) error {
 	t.mu.Lock()
 	done := t.active && t.epoch == epoch

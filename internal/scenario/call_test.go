@@ -30,9 +30,6 @@ func (a answer) get(path string) gjson.Result { return gjson.Get(a.text, path) }
 func (a answer) str(path string) string { a.t.Helper(); return a.must(path).String() }
 func (a answer) num(path string) int64  { a.t.Helper(); return a.must(path).Int() }
 
-// earliest is the first cursor that can still be read; it is told once records have left the ledger.
-func (a answer) earliest() int64 { return max(a.get("earliestCursor").Int(), 1) }
-
 func (a answer) must(path string) gjson.Result {
 	a.t.Helper()
 	r := a.get(path)

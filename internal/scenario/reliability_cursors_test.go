@@ -23,6 +23,9 @@ var cursorScenarios = []scenario{
 	{name: "a history that does not reach down", run: unrecoverableGap},
 }
 
+// earliest is the first cursor that can still be read; it is told once records have left the ledger.
+func (a answer) earliest() int64 { return max(a.get("earliestCursor").Int(), 1) }
+
 // compacted is a ledger's file that may begin anywhere.
 func (e *env) compacted(t task) (after int64, records []ledger.Record) {
 	e.t.Helper()
