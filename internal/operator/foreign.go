@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,12 +19,12 @@ func (o *Operator) Inspect(taskID, root string) (ledger.Inspection, error) {
 	return ledger.Inspect(o.ledgerOptions(taskID, root))
 }
 
-// typeScriptNames are the names by which a TypeScript bridge is started: its package, and its entry in callers'
-// configurations.
-var typeScriptNames = []string{"agentlink", "dsh-collab", "dsh_collab"}
+// typeScriptName matches the folder of a TypeScript bridge's package, or its script: those are the names by which it is
+// known in callers' configurations.
+var typeScriptName = regexp.MustCompile(`^(dsh[-_])?agentlink([-_](mcp|bridge|server|ts))?(\.[cm]?[jt]s)?$|^dsh[-_]collab([-_](mcp|bridge|server|ts))?(\.[cm]?[jt]s)?$`)
 
-// TypeScriptBridges finds the processes of this user that look like a TypeScript bridge: a Node program with one of
-// its names on the command line.
+// TypeScriptBridges finds the processes of this user that look like a TypeScript bridge: a Node program whose script has
+// one of its names.
 func TypeScriptBridges(ctx context.Context) []Process {
 	ctx, cancel := context.WithTimeout(ctx, processLimit)
 	defer cancel()
@@ -37,13 +38,38 @@ func TypeScriptBridges(ctx context.Context) []Process {
 			continue
 		}
 		args, err := p.CmdlineSliceWithContext(ctx)
-		if err == nil && slices.ContainsFunc(args, isTypeScriptBridge) {
+		if err == nil && isTypeScriptBridge(args) {
 			found = append(found, describeProcess(ctx, p))
 		}
 	}
 	return found
 }
 
-func isTypeScriptBridge(arg string) bool {
-	return slices.ContainsFunc(typeScriptNames, func(name string) bool { return strings.Contains(arg, name) })
+// isTypeScriptBridge looks at the script of a Node command line and at nothing behind it: an agent that runs on Node, too,
+// is told of the bridge in its arguments, and this program's own name is one of them.
+func isTypeScriptBridge(args []string) bool {
+	script := nodeScript(args)
+	return slices.ContainsFunc(strings.FieldsFunc(script, func(r rune) bool { return r == '/' || r == '\\' }), typeScriptName.MatchString)
 }
+
+// nodeScript is the script that a Node command line runs; empty when it runs none.
+func nodeScript(args []string) string {
+	for i := 1; i < len(args); i++ {
+		switch arg := args[i]; {
+		case slices.Contains(nodeValues, arg):
+			i++ // its value
+		case arg == "--":
+			if i+1 < len(args) {
+				return args[i+1]
+			}
+		case arg == "-e", arg == "--eval", arg == "-p", arg == "--print":
+			return ""
+		case !strings.HasPrefix(arg, "-"):
+			return arg
+		}
+	}
+	return ""
+}
+
+// nodeValues are the options of Node that mostly have their value behind them, as an argument of its own.
+var nodeValues = []string{"-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions", "--env-file"}
