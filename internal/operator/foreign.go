@@ -48,8 +48,14 @@ func TypeScriptBridges(ctx context.Context) []Process {
 // isTypeScriptBridge looks at the script of a Node command line and at nothing behind it: an agent that runs on Node, too,
 // is told of the bridge in its arguments, and this program's own name is one of them.
 func isTypeScriptBridge(args []string) bool {
-	script := nodeScript(args)
-	return slices.ContainsFunc(strings.FieldsFunc(script, func(r rune) bool { return r == '/' || r == '\\' }), typeScriptName.MatchString)
+	path := strings.FieldsFunc(nodeScript(args), func(r rune) bool { return r == '/' || r == '\\' })
+	for i, element := range slices.Backward(path) {
+		if element == "node_modules" {
+			path = path[i:] // what is installed there is not what the folder around it is called
+			break
+		}
+	}
+	return slices.ContainsFunc(path, typeScriptName.MatchString)
 }
 
 // nodeScript is the script that a Node command line runs; empty when it runs none.

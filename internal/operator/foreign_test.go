@@ -21,6 +21,7 @@ func TestTypeScriptBridgeIsToldByItsScript(t *testing.T) {
 		"node /home/someone/.cache/dsh-agentlink-live/node_modules/.bin/dsh web --port 3080":         false,
 		"node /opt/node_modules/.bin/claude --mcp-config /home/someone/dsh-agentlink/mcp.json":       false,
 		"node /opt/node_modules/.bin/codex exec -c mcp_servers.dsh_agentlink.command=/opt/agentlink": false,
+		"node /home/someone/dsh-agentlink/node_modules/.bin/dsh web":                                 false,
 		"node /opt/agentlinks/index.js":                                                              false,
 		"node -e console.log(1) dsh-agentlink":                                                       false,
 		"node --import dsh-agentlink":                                                                false,
