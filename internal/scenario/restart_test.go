@@ -15,6 +15,7 @@ var restartScenarios = []scenario{
 	{name: "the bridge is killed again and again", run: bridgeKilledOften},
 	{name: "the bridge is away while the task goes on", run: bridgeAway},
 	{name: "the host is killed in mid-turn", run: hostKilled, ownHost: true},
+	{name: "the host is killed, and a person opens the session before the bridge is back", run: hostKilledAndOpened, ownHost: true},
 	{name: "the host is killed between turns", run: hostKilledBetween, ownHost: true},
 	{name: "the host is killed and forgets what it said last", run: hostForgets, ownHost: true},
 	{name: "the host is killed with a question open", run: hostKilledAsking, ownHost: true},
@@ -133,6 +134,29 @@ func hostKilled(e *env) {
 	events := b.tail(t, 0)
 	b.one(events, "assistant/message", args{"text": e.text("the queued one")})
 	b.one(events, "turn/end", args{"turn": "1", "reason": "interrupted"})
+}
+
+// hostKilledAndOpened leaves a message in the inbox of a session that the host holds in memory again: nothing takes it,
+// and no frame tells so.
+func hostKilledAndOpened(e *env) {
+	b := e.bridge()
+	t := e.delegate(b, e.endless(), nil)
+	e.inCommand(b, t)
+	b.followup(t, "queue", e.prompt(e.say("the queued one")))
+	s := e.until(b, t, "holding the message", func(a answer) bool { return a.get("queue.nextTurn").Int() == 1 })
+	e.stored(b, t, s.num("cursor"))
+	b.stop()
+	e.host.Kill()
+	e.host.Start(e.t)
+	e.person().call("session.rename", args{"sessionId": t.session, "title": e.text("opened")})
+
+	b = e.bridge()
+	e.until(b, t, "interrupted", func(a answer) bool { return a.str("execution") == "interrupted" }).want(args{
+		"status": "interrupted", "turn.number": 1, "turn.reason": "interrupted", "recovery": "live", "title": e.text("opened"),
+	})
+	cursor := b.followup(t, "queue", e.prompt(e.say("after the crash")))
+	b.ended(t, cursor).want(args{"execution": "turn_completed", "finalMessage.text": e.text("after the crash")})
+	b.one(b.tail(t, 0), "assistant/message", args{"text": e.text("the queued one")})
 }
 
 func hostKilledBetween(e *env) {
