@@ -225,7 +225,7 @@ func (s *State) admit(r *Record, from int64, seen Mark) (bool, error) {
 			if c.Outcome == PromptParked {
 				return s.Stranded(c.RequestID), nil
 			}
-			return s.Prompts[c.RequestID] != nil, nil
+			return s.Prompts[c.RequestID] != nil && !s.Arrived(c.RequestID), nil
 		}
 		// The turn that was seen dead may have ended, and another begun, since.
 		session := s.Sessions[r.SourceSessionID]

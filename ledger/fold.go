@@ -206,6 +206,9 @@ func (s *State) applyPrompt(r *Record) {
 	if old := s.Prompts[c.RequestID]; old != nil {
 		// The history can be ahead of the call that brought the message.
 		p.Parked, p.Taken = old.Parked, old.Taken
+		if c.Outcome != PromptSending {
+			p.Since = old.Since
+		}
 		if old.Outcome == PromptAccepted {
 			p.Outcome = PromptAccepted
 		}

@@ -364,3 +364,25 @@ func TestKindsOfExecution(t *testing.T) {
 		}
 	}
 }
+
+// That a prompt died with its host may be found out too late: one that the history shows has not died.
+func TestPromptThatArrivedIsNotLost(t *testing.T) {
+	l := newFolder(t).open()
+	issued := func(outcome string) Entry {
+		return other(TypePromptIssued, Coordination{RequestID: "p1", Outcome: outcome})
+	}
+	appendAll(t, l, issued(PromptSending))
+	since := held(t, l).Prompts["p1"].Since
+	appendAll(t, l, issued(PromptAccepted))
+	if p := held(t, l).Prompts["p1"]; p.Since != since || p.Outcome != PromptAccepted {
+		t.Errorf("the prompt is %+v, sent at %d", p, since)
+	}
+	appendAll(t, l, timed(root, 0, "agent/inbox/spliced", 10, Coordination{Inbox: &InboxChange{Target: "next-turn", Inserted: []InboxItem{{ID: "m1", RequestID: "p1"}}}}))
+	done, err := l.Append(t.Context(), []Entry{other(TypeTurnInterrupted, Coordination{RequestID: "p1"})})
+	if err != nil || done.Added != 0 {
+		t.Errorf("%d records were added: %v", done.Added, err)
+	}
+	if held(t, l).Prompts["p1"] == nil {
+		t.Error("the prompt is lost")
+	}
+}

@@ -167,15 +167,18 @@ func TestPromptUnfinishedInALivingSession(t *testing.T) {
 		name   string
 		kept   bool // the prompt is in the inbox
 		opened bool // the session is in the host's memory
+		late   bool // that the host took it can be recorded only when it was started anew already
 		happen func(s *set)
 		want   []string
 	}{
-		{"nothing takes it", true, true, func(*set) {}, []string{"p-1parked turn 0"}},
-		{"the host lost it", false, true, func(*set) {}, []string{"p-1 turn 0"}},
-		{"nobody opened the session", true, false, func(*set) {}, []string{"p-1parked turn 0"}},
-		{"nobody opened the session, and the host lost it", false, false, func(*set) {}, []string{"p-1 turn 0"}},
-		{"a turn takes it", true, true, func(s *set) { s.live("root", "turn/start") }, nil},
-		{"a turn runs, and its first frame got lost", true, true, func(s *set) { s.change("root", func(row *dsh.Session) { row.Running = true }) }, nil},
+		{"nothing takes it", true, true, false, func(*set) {}, []string{"p-1parked turn 0"}},
+		{"the host lost it", false, true, false, func(*set) {}, []string{"p-1 turn 0"}},
+		{"nothing takes it, and it was hard to write down", true, true, true, func(*set) {}, []string{"p-1parked turn 0"}},
+		{"the host lost it, and it was hard to write down", false, true, true, func(*set) {}, []string{"p-1 turn 0"}},
+		{"nobody opened the session", true, false, false, func(*set) {}, []string{"p-1parked turn 0"}},
+		{"nobody opened the session, and the host lost it", false, false, false, func(*set) {}, []string{"p-1 turn 0"}},
+		{"a turn takes it", true, true, false, func(s *set) { s.live("root", "turn/start") }, nil},
+		{"a turn runs, and its first frame got lost", true, true, false, func(s *set) { s.change("root", func(row *dsh.Session) { row.Running = true }) }, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -183,22 +186,33 @@ func TestPromptUnfinishedInALivingSession(t *testing.T) {
 				s.write("root", aTurn...)
 				task := s.start()
 				current(t, task)
-				issued := record(ledger.TypePromptIssued, source{id: "root", origin: ledger.OriginRoot}, ledger.Coordination{RequestID: "p-1", Outcome: ledger.PromptAccepted})
-				if err := task.append(t.Context(), 0, []ledger.Entry{issued}); err != nil {
+				restart := func() {
+					time.Sleep(time.Second)
+					if tt.kept {
+						s.writePrompt("root", "inbox", "p-1")
+					}
+					last := s.last("root")
+					s.change("root", func(row *dsh.Session) { row.LastSeq = last })
+					s.reconnect()
+					if tt.opened {
+						s.send(subscribedFrame("root", last))
+					}
+					synctest.Wait()
+					current(t, task)
+				}
+				if tt.late {
+					s.hook("prompt", func(context.Context, int) error {
+						restart()
+						time.Sleep(time.Second)
+						return nil
+					})
+				}
+				if err := task.Prompt(t.Context(), dsh.PromptRequest{SessionID: "root", RPCID: "p-1", Mode: dsh.ModeQueue}, ""); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Second)
-				if tt.kept {
-					s.writePrompt("root", "inbox", "p-1")
+				if !tt.late {
+					restart()
 				}
-				last := s.last("root")
-				s.change("root", func(row *dsh.Session) { row.LastSeq = last })
-				s.reconnect()
-				if tt.opened {
-					s.send(subscribedFrame("root", last))
-				}
-				synctest.Wait()
-				current(t, task)
 				tt.happen(s)
 				time.Sleep(5 * time.Minute)
 				if diff := cmp.Diff(tt.want, interrupted(t, task)); diff != "" {

@@ -74,8 +74,15 @@ func (t *Task) askSilent(epoch int, q silence) {
 			timer.Stop()
 			return
 		}
+		if err := t.refresh(); err != nil {
+			continue // it may have been told by another process, and cannot be seen
+		}
 		if _, _, lasts := t.stillSilent(epoch, q); !lasts {
 			return
+		}
+		before, err := t.silentEnd(source{id: q.session}, q)
+		if err != nil {
+			continue
 		}
 		sessions, err := t.m.List(ctx)
 		if err != nil {
@@ -101,6 +108,10 @@ func (t *Task) askSilent(epoch int, q silence) {
 		if err != nil {
 			continue
 		}
+		end = slices.DeleteFunc(end, func(e ledger.Entry) bool {
+			// The host was asked before it got this one, so its answer says nothing of it.
+			return !slices.ContainsFunc(before, func(b ledger.Entry) bool { return b.Coordination.RequestID == e.Coordination.RequestID })
+		})
 		if err := t.append(t.m.during(epoch), epoch, end); err != nil {
 			t.log.Warn("what a silence means is not recorded yet", "session", q.session, "err", err)
 			t.nudge()

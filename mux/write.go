@@ -26,6 +26,7 @@ func (t *Task) Prompt(ctx context.Context, req dsh.PromptRequest, fingerprint st
 
 // issue makes a call that is recorded before and after. again says that it may be made although it was made before.
 func (t *Task) issue(ctx context.Context, issued func(outcome string) []ledger.Entry, again bool, call func() error) error {
+	epoch := t.currentEpoch()
 	// What became of an earlier one decides whether this one may be made.
 	if err := t.resend(ctx); err != nil {
 		return err
@@ -44,6 +45,7 @@ func (t *Task) issue(ctx context.Context, issued func(outcome string) []ledger.E
 	}
 	err := call()
 	t.recordOutcome(ctx, issued(outcomeOf(err)))
+	t.overtake(epoch)
 	return err
 }
 
@@ -97,6 +99,17 @@ func (t *Task) recordOutcome(ctx context.Context, outcome []ledger.Entry) {
 		// The entry is kept and written as soon as the disk takes it.
 		t.log.Warn("the outcome of a prompt is not recorded yet", "err", err)
 		t.wake()
+	}
+}
+
+// overtake has the worker look at what has become of a write that began on that connection, if there is another by now:
+// it may have gone to a host that has died since, and nothing else tells of it.
+func (t *Task) overtake(epoch int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.epoch != epoch {
+		t.overtaken = true
+		t.start()
 	}
 }
 

@@ -1,0 +1,36 @@
+package mux
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/ledger"
+)
+
+// The end of a silent turn may be recorded by another process. Who watches the silence sees it, and asks no more.
+func TestSilenceThatAnotherProcessEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		task := s.start()
+		s.live("root", "turn/start", "step/start", "step/end")
+		current(t, task)
+		s.change("root", func(row *dsh.Session) { row.Running = true }) // as the host says for a moment longer
+		before := s.count("list")
+		time.Sleep(5 * time.Minute)
+		if s.count("list") == before {
+			t.Fatal("nobody asks for the silent turn")
+		}
+		end := scrub(s.write("root", "turn/end")[0], 3, source{id: "root", origin: ledger.OriginRoot})
+		if _, err := s.m.opts.Ledger(task.ID, task.Root).Append(t.Context(), []ledger.Entry{end}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * maxSilence)
+		before = s.count("list")
+		time.Sleep(time.Hour)
+		if n := s.count("list") - before; n > 0 {
+			t.Errorf("the host is asked %d times more", n)
+		}
+	})
+}
