@@ -206,8 +206,8 @@ func (s *State) applyPrompt(r *Record) {
 	if old := s.Prompts[c.RequestID]; old != nil {
 		// The history can be ahead of the call that brought the message.
 		p.Parked, p.Taken = old.Parked, old.Taken
-		if c.Outcome != PromptSending {
-			p.Since = old.Since
+		if c.Outcome == PromptAccepted {
+			p.Since = old.Since // one of which nothing is known may have arrived up to now
 		}
 		if old.Outcome == PromptAccepted {
 			p.Outcome = PromptAccepted

@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -367,12 +368,22 @@ func TestKindsOfExecution(t *testing.T) {
 
 // That a prompt died with its host may be found out too late: one that the history shows has not died.
 func TestPromptThatArrivedIsNotLost(t *testing.T) {
-	l := newFolder(t).open()
+	f := newFolder(t)
+	now := time.UnixMilli(1_700_000_000_000)
+	l := Open(Options{Dir: f.dir, TaskID: task, Root: root, Lock: f.lock, Disk: f.disk, Now: func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	}})
 	issued := func(outcome string) Entry {
 		return other(TypePromptIssued, Coordination{RequestID: "p1", Outcome: outcome})
 	}
 	appendAll(t, l, issued(PromptSending))
+	sent := held(t, l).Prompts["p1"].Since
+	appendAll(t, l, issued(PromptUnknown))
 	since := held(t, l).Prompts["p1"].Since
+	if since == sent {
+		t.Error("a prompt of which nothing is known cannot have arrived later than it was sent")
+	}
 	appendAll(t, l, issued(PromptAccepted))
 	if p := held(t, l).Prompts["p1"]; p.Since != since || p.Outcome != PromptAccepted {
 		t.Errorf("the prompt is %+v, sent at %d", p, since)

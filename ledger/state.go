@@ -158,7 +158,7 @@ type Pending struct {
 type Prompt struct {
 	Outcome string `json:"outcome"` // a Prompt… outcome
 	Cursor  int64  `json:"cursor"`  // of its last record
-	Since   int64  `json:"since"`   // ObservedAt of the record that it is being sent
+	Since   int64  `json:"since"`   // ObservedAt of its last record; of the one that it is being sent when it was accepted
 	// Parked is set while the message lies in a queue that nothing takes from: the turn before it failed or was
 	// cancelled, and the host waits for another prompt.
 	Parked bool `json:"parked,omitempty"`

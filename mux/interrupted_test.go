@@ -175,6 +175,8 @@ func TestPromptUnfinishedInALivingSession(t *testing.T) {
 		{"the host lost it", false, true, false, func(*set) {}, []string{"p-1 turn 0"}},
 		{"nothing takes it, and it was hard to write down", true, true, true, func(*set) {}, []string{"p-1parked turn 0"}},
 		{"the host lost it, and it was hard to write down", false, true, true, func(*set) {}, []string{"p-1 turn 0"}},
+		{"nobody opened the session, and it was hard to write down", true, false, true, func(*set) {}, []string{"p-1parked turn 0"}},
+		{"nobody opened the session, the host lost it, and it was hard to write down", false, false, true, func(*set) {}, []string{"p-1 turn 0"}},
 		{"nobody opened the session", true, false, false, func(*set) {}, []string{"p-1parked turn 0"}},
 		{"nobody opened the session, and the host lost it", false, false, false, func(*set) {}, []string{"p-1 turn 0"}},
 		{"a turn takes it", true, true, false, func(s *set) { s.live("root", "turn/start") }, nil},

@@ -109,6 +109,9 @@ func (t *Task) overtake(epoch int) {
 	defer t.mu.Unlock()
 	if t.epoch != epoch {
 		t.overtaken = true
+		if root := t.sessions[t.Root]; root != nil {
+			root.checked = false
+		}
 		t.start()
 	}
 }

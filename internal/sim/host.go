@@ -119,6 +119,16 @@ func (h *Host) quiet() bool {
 	return true
 }
 
+// said is how many events there are.
+func (h *Host) said() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.order {
+		n += len(s.log)
+	}
+	return n
+}
+
 // event waits for the next event of any session, but not long.
 func (h *Host) event() {
 	h.mu.Lock()
