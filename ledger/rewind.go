@@ -29,6 +29,7 @@ func (m Mark) Same(other Mark) bool {
 var errAllRead = errors.New("all read")
 
 // Marks returns, in ascending seq, the recorded events of a session that are still in the file and were not taken back.
+// If the last one before them is known, from the checkpoint, it comes first.
 func (l *Ledger) Marks(sessionID string) ([]Mark, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,6 +40,7 @@ func (l *Ledger) Marks(sessionID string) ([]Mark, error) {
 		return nil, nil
 	}
 	var list []Mark
+	back := int64(math.MaxInt64) // how far down the file's rewinds go
 	err := l.scan(l.marks[0].offset, l.offset, func(raw []byte, end int64) error {
 		var r Record
 		if err := l.decoder.decode(raw, &r); err != nil {
@@ -49,6 +51,7 @@ func (l *Ledger) Marks(sessionID string) ([]Mark, error) {
 		case r.Type == TypeEvent:
 			list = append(list, Mark{Seq: *r.SourceSeq, Event: r.Coordination.Event, Time: r.Coordination.Time, Reason: r.Coordination.Reason, RequestID: r.Coordination.RequestID})
 		case r.Type == TypeRewind:
+			back = min(back, r.Coordination.From)
 			for len(list) > 0 && list[len(list)-1].Seq >= r.Coordination.From {
 				list = list[:len(list)-1]
 			}
@@ -60,6 +63,23 @@ func (l *Ledger) Marks(sessionID string) ([]Mark, error) {
 	})
 	if err != nil && !errors.Is(err, errAllRead) {
 		return nil, err
+	}
+	return l.checkpointed(sessionID, list, back)
+}
+
+// checkpointed puts the last event that the checkpoint has of a session before those that are in the file, unless one of
+// the file's rewinds, which go down to back, may have taken it back.
+func (l *Ledger) checkpointed(sessionID string, list []Mark, back int64) ([]Mark, error) {
+	if l.checkpoint == 0 {
+		return list, nil
+	}
+	state, err := l.readCheckpoint()
+	if err != nil {
+		return nil, err
+	}
+	at := state.At(sessionID)
+	if at.Event != "" && at.Seq < back && (len(list) == 0 || at.Seq < list[0].Seq) {
+		return append([]Mark{at}, list...), nil
 	}
 	return list, nil
 }

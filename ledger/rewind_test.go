@@ -213,3 +213,40 @@ func TestRewindTakesPromptsBack(t *testing.T) {
 		}
 	}
 }
+
+// When the events before those in the file have left it, the checkpoint still knows the last of them: what the host puts
+// behind that one is not taken for recorded.
+func TestMarksBehindACompaction(t *testing.T) {
+	f := newFolder(t)
+	f.maxBytes = 1000
+	l := f.open()
+	appendAll(t, l, timed(root, 0, "turn/start", 10, Coordination{Turn: 1}), timed(root, 1, "step/start", 11, Coordination{}))
+	var others []Entry
+	for seq := range int64(keepMarks*markEvery + 1000) {
+		others = append(others, timed("other", seq, "step/start", 12, Coordination{}))
+	}
+	appendAll(t, l, others...)
+	if err := l.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	appendAll(t, l, Entry{From: 2, Record: timed(root, 3, "agent/inbox/spliced", 13, Coordination{}).Record})
+	want := []Mark{{Seq: 1, Event: "step/start", Time: 11}, {Seq: 3, Event: "agent/inbox/spliced", Time: 13}}
+	for name, l := range map[string]*Ledger{"the writer": l, "another": f.open()} {
+		marks, err := l.Marks(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, marks); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+	}
+	appendAll(t, l, rewound(root, 1, Mark{Seq: 3, Event: "agent/inbox/spliced", Time: 13}, Prefix(root, []Entry{timed(root, 0, "turn/start", 10, Coordination{Turn: 1})})),
+		timed(root, 1, "step/end", 11, Coordination{}))
+	marks, err := l.Marks(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Mark{{Seq: 1, Event: "step/end", Time: 11}}, marks); diff != "" {
+		t.Errorf("behind the rewind:\n%s", diff)
+	}
+}
