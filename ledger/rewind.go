@@ -40,7 +40,7 @@ func (l *Ledger) Marks(sessionID string) ([]Mark, error) {
 		return nil, nil
 	}
 	var list []Mark
-	back := int64(math.MaxInt64) // how far down the file's rewinds go
+	back := int64(math.MaxInt64) // how far down the rewinds behind the checkpoint go
 	err := l.scan(l.marks[0].offset, l.offset, func(raw []byte, end int64) error {
 		var r Record
 		if err := l.decoder.decode(raw, &r); err != nil {
@@ -51,7 +51,9 @@ func (l *Ledger) Marks(sessionID string) ([]Mark, error) {
 		case r.Type == TypeEvent:
 			list = append(list, Mark{Seq: *r.SourceSeq, Event: r.Coordination.Event, Time: r.Coordination.Time, Reason: r.Coordination.Reason, RequestID: r.Coordination.RequestID})
 		case r.Type == TypeRewind:
-			back = min(back, r.Coordination.From)
+			if r.Cursor > l.checkpoint {
+				back = min(back, r.Coordination.From)
+			}
 			for len(list) > 0 && list[len(list)-1].Seq >= r.Coordination.From {
 				list = list[:len(list)-1]
 			}
@@ -68,7 +70,7 @@ func (l *Ledger) Marks(sessionID string) ([]Mark, error) {
 }
 
 // checkpointed puts the last event that the checkpoint has of a session before those that are in the file, unless one of
-// the file's rewinds, which go down to back, may have taken it back.
+// the rewinds behind it, which go down to back, may have taken it back.
 func (l *Ledger) checkpointed(sessionID string, list []Mark, back int64) ([]Mark, error) {
 	if l.checkpoint == 0 {
 		return list, nil
