@@ -27,6 +27,7 @@ func TestRequestIsReplayed(t *testing.T) {
 		}
 		s.send(subscribedFrame("root", 1), questionFrame("root", "q-1", "Which?"))
 		await(t, task, "its words", func(snap Snapshot) bool { return len(snap.Requests) == 1 && snap.Requests[0].Questions != nil })
+		// On the fake clock of the bubble: the quiet time of the burst has to pass, and nothing tells that it has.
 		time.Sleep(time.Second)
 
 		other := s.another()

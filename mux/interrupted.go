@@ -59,6 +59,17 @@ func (t *Task) checkInterrupted(ctx context.Context, epoch int) error {
 	return t.append(ctx, epoch, append(batch, fates(root, waiting, stranded)...))
 }
 
+// recheck has the worker look once more at what may have died with the host.
+func (t *Task) recheck() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.suspect = true
+	if root := t.sessions[t.Root]; root != nil {
+		root.checked = false
+	}
+	t.start()
+}
+
 // unfinished lists the prompts from before a connection that the history does not show, and those that are stranded in
 // the root's inbox, each in the order of their ids.
 func unfinished(state *ledger.State, since time.Time) (waiting, stranded []string) {

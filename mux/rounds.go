@@ -47,7 +47,7 @@ func (t *Task) work() {
 		}
 		epoch := t.epoch
 		t.begun++
-		t.overtaken = false
+		t.suspect = false
 		t.mu.Unlock()
 
 		during := t.m.during(epoch)
@@ -98,7 +98,7 @@ func (t *Task) due() bool {
 	if t.epoch == 0 || t.listedOn != t.epoch {
 		return false // without a connection, or before its list, nothing can be worked out
 	}
-	if !t.active || t.overtaken || len(t.inbox) > 0 || (t.settle && t.settledOn != t.epoch) || t.fault != nil {
+	if !t.active || t.suspect || len(t.inbox) > 0 || (t.settle && t.settledOn != t.epoch) || t.fault != nil {
 		return true
 	}
 	for _, s := range t.sessions {

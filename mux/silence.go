@@ -101,8 +101,13 @@ func (t *Task) askSilent(epoch int, q silence) {
 		case !sessions[i].Running && sessions[i].LastSeq < q.mark && !q.prompts:
 			t.require(epoch, q.session) // the host has let go of it, and closes the turn when its log is read
 			return
-		case sessions[i].Running || sessions[i].LastSeq != q.mark || s.heard == 0 || q.prompts && !s.covered:
-			continue // one that the host does not hold in memory died with it, and is no matter of silence
+		case sessions[i].Running || sessions[i].LastSeq != q.mark || q.prompts && !s.covered:
+			continue
+		case s.heard == 0:
+			// One that the host does not hold in memory died with it, and is no matter of silence. When that was looked
+			// into, something was still missing.
+			t.recheck()
+			continue
 		}
 		end, err := t.silentEnd(s, q)
 		if err != nil {

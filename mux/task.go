@@ -50,7 +50,7 @@ type Task struct {
 	settledOn int              // the epoch for which that was done
 	missing   bool             // the host does not know the root session
 	silent    map[silence]bool // what is watched for a silent end
-	overtaken bool             // a write was recorded on a later connection than it began on
+	suspect   bool             // something may have died with the host, and is to be looked into
 	watched   bool             // somebody of this process asked for the task or something happened in it
 	cursor    int64            // of the last record that was announced by changed
 

@@ -105,14 +105,8 @@ func (t *Task) recordOutcome(ctx context.Context, outcome []ledger.Entry) {
 // overtake has the worker look at what has become of a write that began on that connection, if there is another by now:
 // it may have gone to a host that has died since, and nothing else tells of it.
 func (t *Task) overtake(epoch int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.epoch != epoch {
-		t.overtaken = true
-		if root := t.sessions[t.Root]; root != nil {
-			root.checked = false
-		}
-		t.start()
+	if t.currentEpoch() != epoch {
+		t.recheck()
 	}
 }
 

@@ -143,6 +143,7 @@ func TestAnsweredPingsKeepTheStream(t *testing.T) {
 			}
 			defer conn.CloseNow()
 			conn.CloseRead(context.Background())
+			// On the fake clock of the bubble: the ten minutes are what is tested, and take no time.
 			time.Sleep(10*time.Minute + time.Second)
 			(&hostStream{t, conn}).text(goodFrame)
 		})

@@ -216,6 +216,7 @@ func TestGuard(t *testing.T) {
 		code  int
 		after time.Duration
 	}
+	// The sleeps are on the fake clock of the bubble: that nothing happens in all that time is what is tested.
 	run := func(t *testing.T, f func(end, disarm func())) (all []exited) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()

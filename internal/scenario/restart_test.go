@@ -86,13 +86,21 @@ func bridgeAway(e *env) {
 	b.one(b.tail(t, cursor), "turn/end", args{"reason": "completed"})
 }
 
-func hostKilled(e *env) {
-	b := e.bridge()
-	t := e.delegate(b, e.endless(), nil)
+// holdingMessage delegates a task that is at work for good, with a message queued behind its turn, all of it on the host's
+// disk.
+func (e *env) holdingMessage(b *bridge) (t task, s answer) {
+	e.t.Helper()
+	t = e.delegate(b, e.endless(), nil)
 	e.inCommand(b, t)
 	b.followup(t, "queue", e.prompt(e.say("the queued one")))
-	s := e.until(b, t, "holding the message", func(a answer) bool { return a.get("queue.nextTurn").Int() == 1 })
+	s = e.until(b, t, "holding the message", func(a answer) bool { return a.get("queue.nextTurn").Int() == 1 })
 	e.stored(b, t, s.num("cursor"))
+	return t, s
+}
+
+func hostKilled(e *env) {
+	b := e.bridge()
+	t, s := e.holdingMessage(b)
 	wait := b.begin(e.t.Context(), "dsh_wait", args{"taskId": t.id, "sinceCursor": s.num("cursor"), "until": "attention", "timeoutSec": 30})
 	e.host.Kill()
 
@@ -140,11 +148,7 @@ func hostKilled(e *env) {
 // and no frame tells so.
 func hostKilledAndOpened(e *env) {
 	b := e.bridge()
-	t := e.delegate(b, e.endless(), nil)
-	e.inCommand(b, t)
-	b.followup(t, "queue", e.prompt(e.say("the queued one")))
-	s := e.until(b, t, "holding the message", func(a answer) bool { return a.get("queue.nextTurn").Int() == 1 })
-	e.stored(b, t, s.num("cursor"))
+	t, _ := e.holdingMessage(b)
 	b.stop()
 	e.host.Kill()
 	e.host.Start(e.t)
