@@ -36,14 +36,17 @@ type replay struct {
 	before map[int][]need
 	// restart is the number of the opening before which the host dies and comes back; 0 for none.
 	restart int
+	// hold is the number of words behind which answers stop until the last operation is done; 0 for none. Without it an
+	// operation in the midst of an answer might come too late.
+	hold int
 	// loose leaves the values out of the comparison, because how far a stream got is a matter of time.
 	loose bool
 }
 
 var replays = []replay{
 	{name: "hello", before: map[int][]need{4: {{eventTitle, 2}}, 5: {{eventTitle, 3}}}},
-	{name: "queue", loose: true, before: map[int][]need{3: {{"text-delta", 2}}}},
-	{name: "cancel", loose: true, before: map[int][]need{3: {{"text-delta", 2}}, 6: {{eventTurnEnd, 1}}}},
+	{name: "queue", loose: true, hold: 2, before: map[int][]need{3: {{"text-delta", 2}}}},
+	{name: "cancel", loose: true, hold: 2, before: map[int][]need{3: {{"text-delta", 2}}, 6: {{eventTurnEnd, 1}}}},
 	{name: "fail"},
 	{name: "question", before: map[int][]need{3: {{kindQuestionRequested, 1}}, 4: {{kindQuestionRequested, 1}}}},
 	{name: "approval", before: map[int][]need{3: {{kindApprovalRequested, 1}}}},
@@ -54,13 +57,13 @@ var replays = []replay{
 	{name: "errors"},
 	// Captured from the same release as the others, with the same scripted model.
 	{name: "steer", before: map[int][]need{3: {{eventToolCall, 1}, {eventTitle, 2}}, 6: {{eventTurnEnd, 2}}}},
-	{name: "parked", loose: true, before: map[int][]need{3: {{"text-delta", 2}}, 6: {{eventTurnEnd, 1}}}},
+	{name: "parked", loose: true, hold: 2, before: map[int][]need{3: {{"text-delta", 2}}, 6: {{eventTurnEnd, 1}}}},
 	{name: "silent", before: map[int][]need{3: {{eventTitle, 2}}, 4: {{eventStepEnd, 1}}}},
 	{name: "job"},
 	{name: "spawn", before: map[int][]need{3: {{eventTurnEnd, 3}}}},
-	{name: "stopchild", loose: true, before: map[int][]need{3: {{"text-delta", 3}}, 4: {{eventTurnEnd, 2}}}},
+	{name: "stopchild", loose: true, hold: 3, before: map[int][]need{3: {{"text-delta", 3}}, 4: {{eventTurnEnd, 2}}}},
 	{name: "dismiss", before: map[int][]need{3: {{kindQuestionRequested, 1}}, 4: {{kindQuestionRequested, 2}}, 5: {{kindApprovalRequested, 1}}}},
-	{name: "restart", loose: true, restart: 6, before: map[int][]need{
+	{name: "restart", loose: true, hold: 3, restart: 6, before: map[int][]need{
 		5: {{eventToolCall, 1}, {eventTitle, 4}, {"text-delta", 3}}, 6: {{eventSpliced, 5}}, 12: {{eventTurnEnd, 2}},
 	}},
 	{name: "retry"},
@@ -119,6 +122,7 @@ var faster = strings.NewReplacer(`delayMs\":50`, `delayMs\":20`, `delayMs\\\":50
 // play repeats the operations of a capture and records what happens.
 func (r replay) play(t *testing.T, lines []line) []line {
 	h := started(t, Options{})
+	h.HoldWords(r.hold)
 	var w *watcher
 	var got, seen []line
 	collect := func() []line {
@@ -163,6 +167,7 @@ func (r replay) play(t *testing.T, lines []line) []line {
 		}
 		operation++
 	}
+	h.ReleaseWords()
 	if w != nil {
 		// The stream is over when it has as many frames as the captured one had.
 		want := len(tokens(lines))

@@ -18,6 +18,13 @@ type faults struct {
 	replay time.Duration
 	// release is closed to let the calls go that hang.
 	release chan struct{}
+	words   hold
+}
+
+// hold stops answers that are being spoken.
+type hold struct {
+	behind  int           // the words after which an answer stops; 0 for none that does
+	release chan struct{} // closed to let them go on
 }
 
 type failing struct{ status, times int }
@@ -118,6 +125,49 @@ func (h *Host) Release() {
 	h.faults.release = make(chan struct{})
 }
 
+// HoldWords makes every answer that is spoken with a delay stop behind its n-th word, so that a test has its running
+// turn for as long as it needs it, however slow the machine. ReleaseWords and ClearFaults let them go on; a cancel or
+// the end of the host ends them.
+func (h *Host) HoldWords(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults.words.letGo()
+	h.faults.words = hold{behind: n, release: make(chan struct{})}
+}
+
+// ReleaseWords takes HoldWords back.
+func (h *Host) ReleaseWords() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults.words.letGo()
+}
+
+func (w *hold) letGo() {
+	if w.behind > 0 {
+		close(w.release)
+	}
+	*w = hold{}
+}
+
+// pace waits between two words of an answer, the n-th of which was the last. It reports false when ctx ended first.
+func (h *Host) pace(ctx context.Context, n int, delay time.Duration) bool {
+	if !pause(ctx, delay) || delay <= 0 {
+		return ctx.Err() == nil
+	}
+	h.mu.Lock()
+	held := h.faults.words
+	h.mu.Unlock()
+	if held.behind == 0 || n < held.behind {
+		return true
+	}
+	select {
+	case <-held.release:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // BreakAfter does the next call of a method, then cuts its connection instead of answering.
 func (h *Host) BreakAfter(method string) {
 	h.mu.Lock()
@@ -161,6 +211,7 @@ func (h *Host) ClearFaults() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	close(h.faults.release)
+	h.faults.words.letGo()
 	replay := h.opts.ReplayDelay
 	h.faults = newFaults()
 	h.faults.replay = replay

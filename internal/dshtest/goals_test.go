@@ -42,10 +42,8 @@ func goalStory(h *Host, session string) (story []string) {
 	return story
 }
 
-// slowly is a script whose turns, rounds included, take a while and say something at once.
-func slowly() string {
-	return Script(labmodel.Step{Say: "one two three four five six seven eight nine ten", DelayMs: 50})
-}
+// slowly is a script whose turns, rounds included, can be held behind a word.
+func slowly() string { return Script(labmodel.Step{Say: "one two three", DelayMs: 1}) }
 
 // A goal goes on after a turn that completed, and after no other.
 func TestGoalRounds(t *testing.T) {
@@ -76,6 +74,9 @@ func TestGoalRounds(t *testing.T) {
 			if err := h.WaitIdle(within(t), id); err != nil {
 				t.Fatal(err)
 			}
+			if tt.during != nil {
+				h.HoldWords(2)
+			}
 			newGoal(t, h, id, 2)
 			if tt.during != nil {
 				tt.during(t, h, id)
@@ -98,6 +99,7 @@ func TestGoalIsTakenUpByNobody(t *testing.T) {
 	if err := h.WaitIdle(within(t), id); err != nil {
 		t.Fatal(err)
 	}
+	h.HoldWords(2)
 	ref := newGoal(t, h, id, 3)
 	if _, err := h.WaitEvent(within(t), id, eventTurnStart, 2); err != nil {
 		t.Fatal(err)

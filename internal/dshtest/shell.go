@@ -15,8 +15,9 @@ type output struct {
 	exit int
 }
 
-// shell pretends to run a command line. It knows echo, sleep, true, false, exit and touch, joined by ; and &&, and
-// ./pytest, a test run in which one of three tests fails; any other command succeeds silently. It reports false when ctx ended first.
+// shell pretends to run a command line. It knows echo, sleep, true, false, exit and touch, joined by ; and &&,
+// ./pytest, a test run in which one of three tests fails, and "until [ -e FILE ]; do ...; done", which waits for the
+// file; any other command succeeds silently. It reports false when ctx ended first.
 //
 // The only trace it can leave on the machine is an empty file of touch below Options.AllowWrites.
 func (h *Host) shell(ctx context.Context, cwd, line string) (output, bool) {
@@ -48,6 +49,10 @@ func (h *Host) shell(ctx context.Context, cwd, line string) (output, bool) {
 			if !pause(ctx, time.Duration(min(seconds, day)*float64(time.Second))) {
 				return out, false
 			}
+		case "until":
+			if len(words) == 5 && !appears(ctx, cwd, words[3]) {
+				return out, false
+			}
 		case "touch":
 			for _, path := range words[1:] {
 				h.touch(cwd, path)
@@ -55,6 +60,21 @@ func (h *Host) shell(ctx context.Context, cwd, line string) (output, bool) {
 		}
 	}
 	return out, ctx.Err() == nil
+}
+
+// appears waits until there is a file, and reports false when ctx ended first.
+func appears(ctx context.Context, cwd, path string) bool {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(cwd, path)
+	}
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return true
+		}
+		if !pause(ctx, 20*time.Millisecond) {
+			return false
+		}
+	}
 }
 
 // touch makes an empty file where Options.AllowWrites allows it, and nowhere else.

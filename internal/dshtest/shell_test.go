@@ -9,6 +9,10 @@ import (
 )
 
 func TestShell(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "there")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		line string
 		want output
@@ -28,6 +32,8 @@ func TestShell(t *testing.T) {
 		{"sleep 0.001; echo slept", output{"slept\n", 0}},
 		{"sleep forever", output{}},
 		{"sleep -1", output{}},
+		{"until [ -e " + there + " ]; do sleep 0.1; done; echo there", output{"there\n", 0}},
+		{"until make; do sleep 0.001; done", output{}},
 		{`echo "unfinished`, output{"unfinished\n", 0}},
 	}
 	for _, tt := range tests {
@@ -38,8 +44,10 @@ func TestShell(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, ok := New(Options{}).shell(ended, project, "sleep 3600; echo a"); ok {
-		t.Error("a command that was stopped ended well")
+	for _, line := range []string{"sleep 3600; echo a", "until [ -e nothing ]; do sleep 1; done"} {
+		if _, ok := New(Options{}).shell(ended, project, line); ok {
+			t.Errorf("%q was stopped and ended well", line)
+		}
 	}
 }
 

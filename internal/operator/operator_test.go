@@ -91,10 +91,7 @@ func TestNothingChanges(t *testing.T) {
 // What the host did while no bridge ran is told all the same, and marked.
 func TestTasksCatchUpWithTheHost(t *testing.T) {
 	r := newRig(t)
-	m := r.task(0, labmodel.Step{HangMs: 300, Say: "done"})
-	if err := r.host.WaitIdle(bounded(t), m.SessionID); err != nil {
-		t.Fatal(err)
-	}
+	m := r.unheard()
 	r.unchanged(func() {
 		answer, err := r.Tasks(bounded(t), 0)
 		if err != nil || len(answer.Tasks) != 1 {
@@ -168,10 +165,7 @@ func TestFeedTellsWhoSpoke(t *testing.T) {
 // Cursors are the home's or none.
 func TestFeedGivesNoCursorOfItsOwn(t *testing.T) {
 	r := newRig(t)
-	m := r.task(0, labmodel.Step{HangMs: 300, Say: "done"})
-	if err := r.host.WaitIdle(bounded(t), m.SessionID); err != nil {
-		t.Fatal(err)
-	}
+	m := r.unheard()
 	recorded := r.inspect(m.TaskID).Last
 	feed, err := r.Feed(bounded(t), m.TaskID, nil, 100)
 	if err != nil {

@@ -100,6 +100,18 @@ func (r *rig) task(seconds int, steps ...labmodel.Step) (m made) {
 	return m
 }
 
+// unheard makes a task whose turn ended when no bridge ran.
+func (r *rig) unheard() made {
+	r.t.Helper()
+	r.host.HoldWords(1)
+	m := r.task(0, labmodel.Step{Say: "done", DelayMs: 1})
+	r.host.ReleaseWords()
+	if err := r.host.WaitIdle(bounded(r.t), m.SessionID); err != nil {
+		r.t.Fatal(err)
+	}
+	return m
+}
+
 // picture is everything about the home that a look must leave as it is.
 func (r *rig) picture() string {
 	r.t.Helper()

@@ -53,7 +53,7 @@ func subagent(e *env) {
 
 func backgroundJob(e *env) {
 	b := e.bridge()
-	job := e.bashWith(e.host.Until("go")+"; echo "+e.canary, args{"run_in_background": true})
+	job := e.bashWith(until("go")+"; echo "+e.canary, args{"run_in_background": true})
 	t := e.delegate(b, e.prompt(job, e.say("the job runs")), nil)
 	a := b.ended(t, t.cursor)
 	a.want(args{"execution": "turn_completed", "jobs.#": 1, "jobs.0.status": "running"})

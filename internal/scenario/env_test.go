@@ -26,9 +26,6 @@ type host interface {
 	Kill()
 	// Forget is Kill and Start of a host that has not written down yet what it said last in a task whose model thinks.
 	Forget(e *env, t task)
-	// Until is a command that goes on until that file is in the workspace, or at least for long after a turn that
-	// starts it has ended.
-	Until(file string) string
 }
 
 // scenario is one story of a supervisor and a host.

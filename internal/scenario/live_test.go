@@ -91,7 +91,3 @@ func (h *liveHost) Forget(e *env, _ task) {
 	h.Kill()
 	h.Start(e.t)
 }
-
-func (h *liveHost) Until(file string) string {
-	return "until [ -e " + file + " ]; do sleep 0.1; done"
-}

@@ -145,7 +145,7 @@ func resultSubagents(e *env) {
 
 func resultJob(e *env) {
 	b := e.bridge()
-	job := e.bashWith(e.host.Until("go")+"; echo "+e.canary, args{"run_in_background": true})
+	job := e.bashWith(until("go")+"; echo "+e.canary, args{"run_in_background": true})
 	t := e.delegate(b, e.prompt(job, e.say("the job runs")), nil)
 	next := b.ended(t, t.cursor).num("nextCursor")
 	a := e.result(b, t)

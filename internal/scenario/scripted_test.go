@@ -76,6 +76,3 @@ func (h *scriptedHost) Forget(e *env, t task) {
 	h.Kill()
 	h.Start(e.t)
 }
-
-// Until does not look for the file, since this host has no shell; but its turns take no time.
-func (h *scriptedHost) Until(string) string { return "sleep 2" }

@@ -181,6 +181,9 @@ func (e *env) tool(name string, arguments args) labmodel.Step {
 	return labmodel.Step{Tool: name, Args: data}
 }
 
+// until is a command that goes on until there is a file of that name in the workspace.
+func until(file string) string { return "until [ -e " + file + " ]; do sleep 0.1; done" }
+
 // say is a step in which the model says its last words.
 func (e *env) say(words string) labmodel.Step { return labmodel.Step{Say: e.text(words)} }
 
