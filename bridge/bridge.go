@@ -7,6 +7,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -45,7 +46,10 @@ type Options struct {
 	ApprovalTimeout time.Duration
 	// Quiet is how long the opening burst of a connection must be silent; 0 for the default.
 	Quiet time.Duration
-	Log   *slog.Logger
+	// Linger is how long events that decide nothing may wait to be recorded together while nobody waits for any change;
+	// 0 for the default.
+	Linger time.Duration
+	Log    *slog.Logger
 }
 
 // Bridge serves the tools of one process.
@@ -85,7 +89,7 @@ func New(opts Options) *Bridge {
 	}
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	b.mux = mux.New(mux.Options{
-		Host: opts.Host, Log: opts.Log, Quiet: opts.Quiet, ApprovalTimeout: opts.ApprovalTimeout,
+		Host: opts.Host, Log: opts.Log, Quiet: opts.Quiet, Linger: cmp.Or(opts.Linger, mux.DefaultLinger), ApprovalTimeout: opts.ApprovalTimeout,
 		Ledger: func(taskID, sessionID string) *ledger.Ledger {
 			return OpenLedger(opts.Home, taskID, sessionID, LedgerOptions{LockTimeout: opts.LockTimeout, MaxBytes: opts.LedgerMaxBytes, Log: opts.Log})
 		},

@@ -45,7 +45,10 @@ func newRigWith(t *testing.T, options func(dir string) dshtest.Options) *rig {
 }
 
 // open starts a bridge on the rig's home.
-func (r *rig) open() *Bridge {
+func (r *rig) open() *Bridge { return r.openWith(0) }
+
+// openWith starts one that lets events linger for that long.
+func (r *rig) openWith(linger time.Duration) *Bridge {
 	r.t.Helper()
 	u, err := dsh.ParseURL(r.host.URL(), false)
 	if err != nil {
@@ -56,7 +59,7 @@ func (r *rig) open() *Bridge {
 		r.t.Fatal(err)
 	}
 	client := dsh.New(u, dsh.Options{RequestTimeout: 2 * time.Second})
-	b := New(Options{Host: client, HostURL: u.String(), Home: h, Version: "test", TimeZone: "UTC", LockTimeout: 5 * time.Second, Quiet: 50 * time.Millisecond})
+	b := New(Options{Host: client, HostURL: u.String(), Home: h, Version: "test", TimeZone: "UTC", LockTimeout: 5 * time.Second, Quiet: 50 * time.Millisecond, Linger: linger})
 	b.Start()
 	r.t.Cleanup(func() { b.Close(); client.CloseIdle() })
 	return b

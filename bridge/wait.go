@@ -191,6 +191,11 @@ func (b *Bridge) await(ctx context.Context, watched []*watch, args waitArgs) (*w
 		pulse = time.NewTicker(progressEvery)
 		defer pulse.Stop()
 	}
+	if args.Until == untilChange {
+		for _, w := range watched {
+			defer w.t.Hurry()()
+		}
+	}
 	for {
 		for _, w := range watched {
 			if reason := w.reason(args.Until, b.now()); reason != "" {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"dsh-agentlink/internal/dsh"
+	"dsh-agentlink/internal/dshtest"
+	"dsh-agentlink/internal/labmodel"
 	"dsh-agentlink/ledger"
 	"dsh-agentlink/mux"
 )
@@ -64,6 +66,30 @@ func TestWakes(t *testing.T) {
 		if got := wakes(c.first, c.snap, c.since, c.seen, c.until, now); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// Who waits for any change is told of an event that decides nothing when it comes, although the bridge takes its time to
+// record it for others.
+func TestProgressIsToldAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.b.Close()
+	r.b = r.openWith(24 * time.Hour)
+	var task, before, told seen
+	r.call("dsh_delegate", args{"prompt": dshtest.Script(labmodel.Step{HangMs: 600_000}), "cwd": r.workspace("project")}, &task)
+	r.event(task.SessionID, "turn/start", 1)
+	r.event(task.SessionID, "session/title", 2) // the last that comes by itself
+	r.call("dsh_status", args{"taskId": task.TaskID}, &before)
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		r.call("dsh_wait", args{"taskId": task.TaskID, "sinceCursor": before.Cursor, "timeoutSec": 30, "until": untilChange}, &told)
+	}()
+	if _, err := r.host.EmitEvent(task.SessionID, "tool/call", args{"turn": 1, "step": 1}); err != nil {
+		t.Fatal(err)
+	}
+	if <-answered; told.Reason != reasonProgress || told.NextCursor != before.Cursor+1 {
+		t.Errorf("the wait answers %+v", told)
 	}
 }
 

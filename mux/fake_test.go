@@ -344,7 +344,7 @@ func newSet(tb testing.TB) *set {
 // another is a second Mux on the same host and home.
 func (s *set) another(change ...func(*Options)) *Mux {
 	s.tb.Helper()
-	opts := Options{Host: s.fake, Ledger: ledgers(s.tb, s.home, s.disk), Quiet: fakeQuiet, Log: slog.New(slog.NewTextHandler(&s.log, nil))}
+	opts := Options{Host: s.fake, Ledger: ledgers(s.tb, s.home, s.disk), Quiet: fakeQuiet, Linger: DefaultLinger, Log: slog.New(slog.NewTextHandler(&s.log, nil))}
 	for _, c := range change {
 		c(&opts)
 	}

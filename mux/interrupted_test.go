@@ -259,7 +259,13 @@ func TestPromptOnItsWayIsNotClosed(t *testing.T) {
 		task := s.start()
 		current(t, task)
 		answer := make(chan struct{})
-		s.hook("prompt", func(context.Context, int) error { <-answer; return nil })
+		s.hook("prompt", func(context.Context, int) error {
+			<-answer
+			s.write("root", "turn/start")
+			last := s.last("root")
+			s.change("root", func(row *dsh.Session) { row.Running, row.LastSeq = true, last })
+			return nil
+		})
 		sent := make(chan error)
 		go func() {
 			sent <- task.Prompt(within(t), dsh.PromptRequest{RPCID: "p-1", SessionID: "root", Text: "go"}, "")
@@ -268,11 +274,15 @@ func TestPromptOnItsWayIsNotClosed(t *testing.T) {
 		s.reconnect()
 		time.Sleep(10 * time.Second)
 		current(t, task)
+		if dead := interrupted(t, task); len(dead) > 0 {
+			t.Errorf("while it is on its way, dead are %v", dead)
+		}
 		close(answer)
 		if err := <-sent; err != nil {
 			t.Fatal(err)
 		}
-		if snap := look(t, task); snap.Execution != ledger.Starting || len(interrupted(t, task)) > 0 {
+		time.Sleep(5 * time.Minute)
+		if snap := look(t, task); snap.Execution != ledger.Running || len(interrupted(t, task)) > 0 {
 			t.Errorf("the task is %s, dead are %v", snap.Execution, interrupted(t, task))
 		}
 	})

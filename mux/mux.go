@@ -31,6 +31,9 @@ type Options struct {
 	// Quiet is how long the opening burst must have been silent before a request that it did not bring counts as
 	// withdrawn. 0 means DefaultQuiet.
 	Quiet time.Duration
+	// Linger is how long events that decide nothing, like those of a step, may wait in memory for others to be recorded
+	// with while nobody waits for them; 0 for not at all.
+	Linger time.Duration
 	// ApprovalTimeout is how long an approval may wait before this process rejects it; 0 means for ever.
 	ApprovalTimeout time.Duration
 }

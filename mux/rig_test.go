@@ -66,7 +66,7 @@ func (r *rig) client() *dsh.Client {
 // open returns a Mux on the rig's host and home, as another process would have one. It is not started.
 func (r *rig) open(change ...func(*Options)) *Mux {
 	r.tb.Helper()
-	opts := Options{Host: r.client(), Ledger: ledgers(r.tb, r.home, nil), Quiet: quiet, Log: slog.New(slog.NewTextHandler(&r.log, nil))}
+	opts := Options{Host: r.client(), Ledger: ledgers(r.tb, r.home, nil), Quiet: quiet, Linger: DefaultLinger, Log: slog.New(slog.NewTextHandler(&r.log, nil))}
 	for _, c := range change {
 		c(&opts)
 	}

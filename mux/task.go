@@ -43,6 +43,9 @@ type Task struct {
 	paused    bool          // after a fault, until the retry
 	retry     *backoff.ExponentialBackOff
 	resume    *time.Timer // ends the pause
+	lingers   bool        // events wait in the inbox for others to come
+	later     *time.Timer // ends that
+	hurried   int         // callers that are to be told of everything at once
 	fault     error       // why the last work failed; nil when all is well
 	sessions  map[string]*source
 	unsent    []ledger.Entry   // entries whose append failed, other than events
@@ -271,7 +274,11 @@ func (t *Task) push(epoch int, frame dsh.Frame) (lost bool) {
 	if len(t.inbox) > maxInbox {
 		t.overflow()
 	}
-	t.start()
+	if t.mayLinger(frame) {
+		t.linger()
+	} else {
+		t.start()
+	}
 	return lost
 }
 
@@ -324,6 +331,9 @@ func (t *Task) close() {
 	t.mu.Lock()
 	if t.resume != nil {
 		t.resume.Stop()
+	}
+	if t.later != nil {
+		t.later.Stop()
 	}
 	t.mu.Unlock()
 	if err := t.ledger.Close(); err != nil {

@@ -71,9 +71,11 @@ func (c *caller) callOnce(b *bridge) {
 		return
 	}
 	switch n := c.dice.upTo(99); {
-	case n < 30:
+	case n < 20:
 		_ = t.Current(ctx) // what is known is looked at whatever comes of it
 		c.look(b, task, t)
+	case n < 30:
+		c.await(ctx, b, task, t)
 	case n < 45:
 		c.look(b, task, t)
 	case n < 60:
@@ -87,6 +89,22 @@ func (c *caller) callOnce(b *bridge) {
 		_ = t.Cancel(ctx)
 	default:
 		c.unqueue(ctx, b, task, t)
+	}
+}
+
+// await waits for any change, for a while.
+func (c *caller) await(ctx context.Context, b *bridge, task taskID, t *mux.Task) {
+	defer t.Hurry()()
+	_ = t.Current(ctx)
+	changed := t.Changed()
+	c.look(b, task, t)
+	over := time.NewTimer(time.Duration(c.dice.upTo(3000)) * time.Millisecond)
+	defer over.Stop()
+	select {
+	case <-changed:
+		c.look(b, task, t)
+	case <-over.C:
+	case <-ctx.Done():
 	}
 }
 

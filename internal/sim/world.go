@@ -254,7 +254,7 @@ func (s *slot) begin() *bridge {
 	w.note("%s: starts", p.name)
 	b := &bridge{p: p, link: &link{host: w.host, p: p, faults: w.faults}, watched: map[taskID]watched{}}
 	b.mux = mux.New(mux.Options{
-		Host: b.link, ApprovalTimeout: w.profile.expire,
+		Host: b.link, Linger: mux.DefaultLinger, ApprovalTimeout: w.profile.expire,
 		Ledger: func(id, root string) *ledger.Ledger {
 			t := taskID{id, root}
 			slow := w.profile.locks
