@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -48,10 +49,25 @@ func foreign(b *bench) error {
 
 // shortLife is what a bridge uses that connects and ends: the median of several, since it is taken off other figures.
 func shortLife(b *bench) (time.Duration, error) {
+	r, err := b.rig(dshtest.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer r.close()
+	return shortLifeOn(r)
+}
+
+// shortLifeOn is shortLife on a home and a host.
+func shortLifeOn(r *rig) (time.Duration, error) {
 	var lives []time.Duration
 	for range 7 {
-		used, err := foreignFrames(b, 0, 0)
+		c, err := r.launch()
 		if err != nil {
+			return 0, err
+		}
+		_, err = c.tool("dsh_host_status", args{})
+		used, ended := c.end()
+		if err := errors.Join(err, ended); err != nil {
 			return 0, err
 		}
 		lives = append(lives, used)
@@ -109,9 +125,7 @@ func foreignFrames(b *bench, perSecond int, d time.Duration) (time.Duration, err
 		return 0, err
 	}
 	_, err = c.tool("dsh_host_status", args{})
-	if perSecond > 0 {
-		r.host.ForeignNoise(ctx, perSecond)
-	}
+	r.host.ForeignNoise(ctx, perSecond)
 	time.Sleep(d)
 	stop()
 	used, ended := c.end()

@@ -44,7 +44,8 @@ func (r *resting) close() {
 	r.rig.close()
 }
 
-// idle ends the resting bridge and scales what it used to an hour. What a bridge uses to start and end is taken off.
+// idle ends the resting bridge and scales what it used to an hour. What a bridge uses to start on the same home, and to
+// end, is taken off.
 func idle(b *bench) error {
 	time.Sleep(time.Until(b.resting.since.Add(shortestRest)))
 	rested := time.Since(b.resting.since)
@@ -52,7 +53,7 @@ func idle(b *bench) error {
 	if err != nil {
 		return err
 	}
-	base, err := shortLife(b)
+	base, err := shortLifeOn(b.resting.rig)
 	if err != nil {
 		return err
 	}
