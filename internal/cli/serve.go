@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"dsh-agentlink/bridge"
@@ -18,18 +17,11 @@ import (
 // shutdownLimit is when a shutdown that hangs is cut off.
 const shutdownLimit = 1500 * time.Millisecond
 
-// heapGrowth is how many percent the heap of a server may grow over what is in use before garbage is collected. In use are
-// a few megabytes: by Go's default of 100 it would collect several times in the course of one page of history.
-const heapGrowth = 400
-
 // serve runs the server until its input ends, it is told to end, or its parent is gone.
 func serve(std streams) error {
 	cfg, h, err := load()
 	if err != nil {
 		return err
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth)
 	}
 	ctx, stop := lifetime.Context(context.Background())
 	defer stop()
