@@ -23,12 +23,18 @@ func (s *set) recorded(t *Task) (seq int64) {
 	return seq
 }
 
-// idle waits until everything is recorded and the worker is over, so that the next event has to begin another.
-func (s *set) idle(t *Task) {
-	s.tb.Helper()
-	synctest.Wait()
-	current(s.tb, t)
-	synctest.Wait()
+// inTurn plays in the midst of a turn. Everything before is recorded and the worker is over, so that the next event has to
+// begin another.
+func inTurn(t *testing.T, play func(t *testing.T, s *set, task *Task)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t)
+		task := s.start()
+		s.live("root", "turn/start")
+		synctest.Wait()
+		current(t, task)
+		synctest.Wait()
+		play(t, s, task)
+	})
 }
 
 // Events that decide nothing wait a while for others to be recorded with; what a caller may wait for does not, and takes
@@ -60,11 +66,7 @@ func TestLinger(t *testing.T) {
 		{"somebody waits for any change", func(_ *set, task *Task) { task.Hurry() }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSet(t)
-				task := s.start()
-				s.live("root", "turn/start")
-				s.idle(task)
+			inTurn(t, func(t *testing.T, s *set, task *Task) {
 				s.live("root", steps...)
 				synctest.Wait()
 				if seq := s.recorded(task); seq != 0 {
@@ -90,11 +92,7 @@ func TestLinger(t *testing.T) {
 
 // The steps of a while are one batch: one lock, one write, and one wake-up of those who wait for something else.
 func TestLingeringIsOneBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSet(t)
-		task := s.start()
-		s.live("root", "turn/start")
-		s.idle(task)
+	inTurn(t, func(t *testing.T, s *set, task *Task) {
 		changed := task.Changed()
 		changes := 0
 		for range 100 {
@@ -117,11 +115,7 @@ func TestLingeringIsOneBatch(t *testing.T) {
 
 // A connection that ends, and a process that does, leave what waits to the history.
 func TestLingeringThatIsCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSet(t)
-		task := s.start()
-		s.live("root", "turn/start")
-		s.idle(task)
+	inTurn(t, func(t *testing.T, s *set, task *Task) {
 		s.live("root", "step/start", "tool/call")
 		s.reconnect()
 		current(t, task)
@@ -141,11 +135,7 @@ func TestLingeringThatIsCutOff(t *testing.T) {
 
 // Who waits for any change is told of every event for as long as that goes on, and no longer.
 func TestHurry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSet(t)
-		task := s.start()
-		s.live("root", "turn/start")
-		s.idle(task)
+	inTurn(t, func(t *testing.T, s *set, task *Task) {
 		first, second := task.Hurry(), task.Hurry()
 		for _, step := range []struct {
 			then func()
