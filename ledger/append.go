@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // Entry is a record to be appended. The ledger fills in Cursor and ObservedAt.
@@ -48,7 +49,8 @@ func (l *Ledger) Append(ctx context.Context, entries []Entry) (Appended, error) 
 	if err := l.prepare(); err != nil {
 		return Appended{}, err
 	}
-	buf, ends, err := l.admitAll(entries)
+	spare := buffers.Get().(*[]byte)
+	buf, ends, err := l.admitAll(entries, (*spare)[:0])
 	if err != nil {
 		l.stale = true
 		return Appended{}, err
@@ -59,7 +61,8 @@ func (l *Ledger) Append(ctx context.Context, entries []Entry) (Appended, error) 
 		}
 	}
 	if cap(buf) <= readBlock {
-		l.buf = buf // for the next batch
+		*spare = buf
+		buffers.Put(spare)
 	}
 	done := Appended{Added: len(ends), Moved: l.state.Cursor > before, Cursor: l.state.Cursor}
 	if l.offset > l.compactAt && len(l.marks) > 0 {
@@ -92,13 +95,17 @@ func (l *Ledger) prepare() error {
 	return nil
 }
 
+// buffers are what batches are encoded into. They are shared: a process has a thousand ledgers and writes to a few.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // usualRecord is about how many bytes a record takes.
 const usualRecord = 256
 
-// admitAll folds and encodes the entries that are new. It returns the offset behind each record within the buffer.
-func (l *Ledger) admitAll(entries []Entry) (buf []byte, ends []int64, err error) {
+// admitAll folds the entries that are new and encodes them into the buffer. It returns that, and the offset behind each
+// record within it.
+func (l *Ledger) admitAll(entries []Entry, buf []byte) (_ []byte, ends []int64, err error) {
 	now := l.opts.Now().UnixMilli()
-	buf, ends = slices.Grow(l.buf[:0], usualRecord*len(entries)), make([]int64, 0, len(entries))
+	buf, ends = slices.Grow(buf, usualRecord*len(entries)), make([]int64, 0, len(entries))
 	var r Record
 	for i := range entries {
 		r = entries[i].Record

@@ -61,7 +61,6 @@ type Ledger struct {
 	compactAt  int64       // size at which to compact
 	marks      []mark
 	decoder    decoder
-	buf        []byte // what a batch is encoded into
 	state      *State
 	seen       int64 // the highest cursor that this process has read or written
 	stale      bool  // state is not what the file says: a write or a load has failed
