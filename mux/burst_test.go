@@ -12,6 +12,25 @@ import (
 	"dsh-agentlink/ledger"
 )
 
+// settled waits until the opening burst of the connection is over for a task.
+func (s *set) settled(t *Task) {
+	s.tb.Helper()
+	for limit := within(s.tb); ; {
+		changed := t.Changed()
+		t.mu.Lock()
+		over := t.epoch > 0 && t.settledOn == t.epoch
+		t.mu.Unlock()
+		if over {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit.Done():
+			s.tb.Fatal("the burst does not end")
+		}
+	}
+}
+
 // A request that the host brings again is the same request: on the next connection, in the next process, beside another
 // process. It has one record.
 func TestRequestIsReplayed(t *testing.T) {
@@ -27,8 +46,7 @@ func TestRequestIsReplayed(t *testing.T) {
 		}
 		s.send(subscribedFrame("root", 1), questionFrame("root", "q-1", "Which?"))
 		await(t, task, "its words", func(snap Snapshot) bool { return len(snap.Requests) == 1 && snap.Requests[0].Questions != nil })
-		// On the fake clock of the bubble: the quiet time of the burst has to pass, and nothing tells that it has.
-		time.Sleep(time.Second)
+		s.settled(task)
 
 		other := s.another()
 		second := other.Track(taskID, "root")
@@ -37,7 +55,7 @@ func TestRequestIsReplayed(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.send(subscribedFrame("root", 1), questionFrame("root", "q-1", "Which?"))
-		time.Sleep(time.Second)
+		s.settled(second)
 		snap := current(t, second)
 		if len(snap.Requests) != 1 || snap.Requests[0].Questions == nil {
 			t.Errorf("another process sees %+v", snap.Requests)
@@ -59,11 +77,10 @@ func TestRequestIsWithdrawnAndReopened(t *testing.T) {
 				s.aRequest()
 				s.send(approvalFrame("root", "q-2", "a-1"))
 				await(t, task, "both", func(snap Snapshot) bool { return len(snap.Requests) == 2 })
-				time.Sleep(time.Second)
+				s.settled(task)
 				if restart {
 					s.m.Close()
 					s.m = s.another()
-					time.Sleep(time.Second)
 					task = s.start()
 				} else {
 					s.reconnect()
@@ -73,14 +90,14 @@ func TestRequestIsWithdrawnAndReopened(t *testing.T) {
 				if diff := cmp.Diff([]string{"q-2"}, asked(snap)); diff != "" {
 					t.Error(diff)
 				}
-				time.Sleep(10 * time.Second)
+				time.Sleep(10 * time.Second) // fake: long enough for anything else to be recorded, which must not be
 				stream := s.stream()
 				bystander := s.another().Track(taskID, "root")
 				bystander.m.Start()
 				synctest.Wait()
 				s.send(subscribedFrame("root", 1), approvalFrame("root", "q-2", "a-1"))
 				current(t, bystander)
-				time.Sleep(10 * time.Second)
+				time.Sleep(10 * time.Second)                        // fake: as above
 				stream.send(questionFrame("root", "q-1", "Which?")) // it was there all the same
 				await(t, task, "its return", func(snap Snapshot) bool { return len(snap.Requests) == 2 })
 				want := []string{"question/requested q-1", "approval/requested q-2", "interaction/withdrawn q-1", "interaction/replayed q-1"}
@@ -100,7 +117,7 @@ func TestLateTaskWithdrawsNothing(t *testing.T) {
 		task := s.start()
 		s.aRequest()
 		await(t, task, "the question", func(snap Snapshot) bool { return len(snap.Requests) == 1 })
-		time.Sleep(time.Second)
+		s.settled(task)
 		s.add("foreign", "")
 		late := s.another()
 		late.Start()
@@ -112,10 +129,10 @@ func TestLateTaskWithdrawsNothing(t *testing.T) {
 			s.send(questionFrame("foreign", fmt.Sprint("f-", i), "Which?"))
 		}
 		s.send(questionFrame("root", "q-1", "Which?"))
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // fake: whatever it would withdraw, it has by then
 		other := late.Track(taskID, "root")
 		current(t, other)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // fake: as above
 		if diff := cmp.Diff([]string{"question/requested q-1"}, kinds(t, task)); diff != "" {
 			t.Error(diff)
 		}
@@ -134,7 +151,7 @@ func TestRequestOfThisMomentIsNotWithdrawn(t *testing.T) {
 		if err := late.Connected(within(t)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(fakeQuiet / 2)
+		time.Sleep(fakeQuiet / 2) // fake: in the midst of the quiet time
 		first := s.streams[0]
 		first.send(subscribedFrame("root", -1))
 		for _, ev := range s.write("root", "turn/start", "tool/call") {
@@ -192,12 +209,12 @@ func TestBurstOnARestlessHost(t *testing.T) {
 		task := s.start()
 		s.aRequest()
 		await(t, task, "the question", func(snap Snapshot) bool { return len(snap.Requests) == 1 })
-		time.Sleep(time.Second)
+		s.settled(task)
 		s.reconnect()
 		s.add("foreign", "")
 		for range int(2 * maxBurst / (fakeQuiet / 2)) {
 			s.send(subscribedFrame("foreign", 5))
-			time.Sleep(fakeQuiet / 2)
+			time.Sleep(fakeQuiet / 2) // fake: shorter than the quiet time, so that the burst goes on
 		}
 		if snap := look(t, task); len(snap.Requests) != 0 {
 			t.Errorf("still pending: %v", asked(snap))

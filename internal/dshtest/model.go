@@ -160,9 +160,7 @@ func assistantMessage(block object) object {
 func (t *turn) say(step labmodel.Step) outcome {
 	c := &chunks{t: t}
 	wait := time.Duration(step.DelayMs) * time.Millisecond
-	spoken := 0
 	for word := range step.Words() {
-		spoken++
 		if !t.locked(func() {
 			if len(c.seqs) == 0 {
 				c.add(object{"type": "block-start", "index": 0, "blockType": "text"})
@@ -174,7 +172,8 @@ func (t *turn) say(step labmodel.Step) outcome {
 		}) {
 			return outcome{ending: vanished}
 		}
-		if !t.h.pace(t.ctx, spoken, wait) {
+		// The first chunk is the beginning of the block.
+		if !t.h.pace(t.ctx, len(c.seqs)-1, wait) {
 			if !t.locked(c.cutShort) {
 				return outcome{ending: vanished}
 			}

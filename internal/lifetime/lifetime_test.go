@@ -230,9 +230,9 @@ func TestGuard(t *testing.T) {
 	}
 	t.Run("a shutdown that hangs", func(t *testing.T) {
 		got := run(t, func(end, _ func()) {
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // fake: nothing ends it by itself
 			end()
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // fake: it is cut off once, and not again
 		})
 		if len(got) != 1 || got[0] != (exited{0, time.Hour + d}) {
 			t.Errorf("got %v", got)
@@ -241,9 +241,9 @@ func TestGuard(t *testing.T) {
 	t.Run("a shutdown in time", func(t *testing.T) {
 		got := run(t, func(end, disarm func()) {
 			end()
-			time.Sleep(d - 1)
+			time.Sleep(d - 1) // fake: the last moment
 			disarm()
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // fake: nothing comes after that
 		})
 		if got != nil {
 			t.Errorf("got %v", got)
