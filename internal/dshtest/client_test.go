@@ -154,6 +154,7 @@ type frame struct {
 // watcher reads one events.mux connection into a list.
 type watcher struct {
 	conn *websocket.Conn
+	lag  time.Duration // of every frame
 	done chan struct{}
 
 	mu      sync.Mutex
@@ -165,12 +166,18 @@ type watcher struct {
 // watch connects, and disconnects with the test at the latest.
 func watch(t testing.TB, h *Host) *watcher {
 	t.Helper()
+	return watchSlowly(t, h, 0)
+}
+
+// watchSlowly is watch over a stream on which every frame takes that long.
+func watchSlowly(t testing.TB, h *Host, lag time.Duration) *watcher {
+	t.Helper()
 	conn, _, err := websocket.Dial(within(t), strings.Replace(h.URL(), "http", "ws", 1)+"/api/events.mux", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	conn.SetReadLimit(64 << 20)
-	w := &watcher{conn: conn, done: make(chan struct{}), changed: make(chan struct{})}
+	w := &watcher{conn: conn, lag: lag, done: make(chan struct{}), changed: make(chan struct{})}
 	go w.read()
 	t.Cleanup(w.close)
 	return w
@@ -185,6 +192,7 @@ func (w *watcher) read() {
 	defer close(w.done)
 	for {
 		_, raw, err := w.conn.Read(context.Background())
+		time.Sleep(w.lag) // on purpose: the stream is slow
 		w.mu.Lock()
 		if err == nil {
 			f := frame{raw: raw}

@@ -18,7 +18,7 @@ type faults struct {
 	replay time.Duration
 	// release is closed to let the calls go that hang.
 	release chan struct{}
-	words   hold
+	work    hold
 }
 
 type failing struct{ status, times int }
@@ -162,7 +162,7 @@ func (h *Host) ClearFaults() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	close(h.faults.release)
-	h.faults.words.letGo()
+	h.faults.work.letGo()
 	replay := h.opts.ReplayDelay
 	h.faults = newFaults()
 	h.faults.replay = replay

@@ -75,7 +75,7 @@ func TestGoalRounds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.during != nil {
-				h.HoldWords(2)
+				h.HoldWork(2)
 			}
 			newGoal(t, h, id, 2)
 			if tt.during != nil {
@@ -99,7 +99,7 @@ func TestGoalIsTakenUpByNobody(t *testing.T) {
 	if err := h.WaitIdle(within(t), id); err != nil {
 		t.Fatal(err)
 	}
-	h.HoldWords(2)
+	h.HoldWork(2)
 	ref := newGoal(t, h, id, 3)
 	if _, err := h.WaitEvent(within(t), id, eventTurnStart, 2); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func (h *Host) shell(ctx context.Context, cwd, line string) (output, bool) {
 			// Anything but a number sleeps not at all, a number of any size until ctx ends at the latest.
 			seconds, _ := strconv.ParseFloat(strings.Join(words[1:], ""), 64)
 			const day = 86400
-			if !pause(ctx, time.Duration(min(seconds, day)*float64(time.Second))) {
+			if !h.pace(ctx, asleep, time.Duration(min(seconds, day)*float64(time.Second))) {
 				return out, false
 			}
 		case "until":

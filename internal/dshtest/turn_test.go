@@ -66,12 +66,12 @@ func TestSteering(t *testing.T) {
 	h := started(t, Options{})
 	id := newRoot(t, h)
 	w := watch(t, h)
-	h.HoldWords(3)
+	h.HoldWork(3)
 	tell(t, h, id, "queue", prompted("slow", labmodel.Step{Say: "w ", Repeat: 20, DelayMs: 1}))
 	w.has(t, eventChunk, 3)
 	tell(t, h, id, "queue", prompted("later", labmodel.Step{Say: "queued"}))
 	tell(t, h, id, "steer", prompted("now", labmodel.Step{Say: "steered"}))
-	h.ReleaseWords()
+	h.ReleaseWork()
 	w.has(t, eventTurnEnd, 2)
 	want := []string{"> slow", strings.Repeat("w ", 20), "> now", "steered", "completed", "> later", "queued", "completed"}
 	if got := texts(h, id); !slices.Equal(got, want) {

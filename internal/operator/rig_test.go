@@ -103,9 +103,9 @@ func (r *rig) task(seconds int, steps ...labmodel.Step) (m made) {
 // unheard makes a task whose turn ended when no bridge ran.
 func (r *rig) unheard() made {
 	r.t.Helper()
-	r.host.HoldWords(1)
+	r.host.HoldWork(1)
 	m := r.task(0, labmodel.Step{Say: "done", DelayMs: 1})
-	r.host.ReleaseWords()
+	r.host.ReleaseWork()
 	if err := r.host.WaitIdle(bounded(r.t), m.SessionID); err != nil {
 		r.t.Fatal(err)
 	}
