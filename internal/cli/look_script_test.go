@@ -88,21 +88,29 @@ func toolCommand(ts *testscript.TestScript, _ bool, args []string) {
 	defer b.Close()
 	s := server.NewMCPServer("test", "test")
 	b.Register(s)
-	tool := s.GetTool(args[0])
-	if tool == nil {
-		ts.Fatalf("there is no tool %s", args[0])
+	call := func(name, arguments string) string {
+		tool := s.GetTool(name)
+		if tool == nil {
+			ts.Fatalf("there is no tool %s", name)
+		}
+		request := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: name, RawArguments: []byte(arguments)}}
+		result, err := tool.Handler(context.Background(), request)
+		ts.Check(err)
+		text := result.Content[0].(mcp.TextContent).Text
+		if result.IsError {
+			ts.Fatalf("%s: %s", name, text)
+		}
+		return text
 	}
-	request := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: args[0], RawArguments: []byte(os.Expand(args[1], ts.Getenv))}}
-	result, err := tool.Handler(context.Background(), request)
-	ts.Check(err)
-	text := result.Content[0].(mcp.TextContent).Text
-	if result.IsError {
-		ts.Fatalf("%s: %s", args[0], text)
-	}
+	text := call(args[0], os.Expand(args[1], ts.Getenv))
 	for _, name := range []string{"taskId", "sessionId", "requestId"} {
 		if m := regexp.MustCompile(`"` + name + `":"([^"]+)"`).FindStringSubmatch(text); m != nil {
 			ts.Setenv(name, m[1])
 		}
+	}
+	// A title comes behind the end of a turn, and the bridge is about to be gone: this records it.
+	if id := ts.Getenv("taskId"); id != "" {
+		call("dsh_status", `{"taskId":"`+id+`"}`)
 	}
 }
 

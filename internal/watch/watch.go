@@ -38,7 +38,10 @@ func Run(ctx context.Context, opts Options) error {
 func run(ctx context.Context, opts Options, pace pace, screen ...tea.ProgramOption) error {
 	watching, stop := context.WithCancel(ctx)
 	r := &runner{ctx: watching, opts: opts, looks: newLooks(opts, pace)}
-	program := tea.NewProgram(newModel(r, opts), append(screen, tea.WithContext(watching))...)
+	program := tea.NewProgram(newModel(r, opts), screen...)
+	// It is told to quit, and not given the context: a program whose context ends closes its input while it still reads
+	// from it (charmbracelet/bubbletea#1599).
+	defer context.AfterFunc(ctx, program.Quit)()
 	r.send = program.Send
 	r.tasks.Go(func() { r.looks.run(watching, program.Send) })
 	r.tasks.Go(func() { r.looks.listen(watching) })
