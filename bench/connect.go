@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"dsh-agentlink/bench/internal/plain"
 	"dsh-agentlink/internal/dshtest"
 )
 
@@ -35,13 +36,6 @@ func connect(b *bench) error {
 		return err
 	}
 	defer r.close()
-	floor := newPlain(r.host.URL())
-	defer floor.close()
-	list := clock(func() error {
-		floor.close() // the bridge has no connection either
-		_, err := floor.call(b.ctx, "session.list", map[string]any{})
-		return err
-	})
 	histories := 0
 	for _, m := range []struct {
 		what, tool string
@@ -58,11 +52,11 @@ func connect(b *bench) error {
 			took, read, err := r.firstConnect(m.tool, m.args, m.read, patient >= 0)
 			histories += read
 			return took, err
-		}, list)
+		}, r.firstList)
 		if err != nil {
 			return err
 		}
-		b.table.times(m.what, median(ours), median(lists), "one session.list", m.bar)
+		b.table.times(m.what, median(ours), median(lists), "one session.list of a bare mcp-go server", m.bar)
 	}
 	b.table.add(figure{What: "history calls in them, but for the task asked for", Value: fmt.Sprint(histories), Bar: "0", Verdict: verdict(histories == 0)})
 	return nil
@@ -105,4 +99,33 @@ func (r *rig) firstConnect(tool string, a args, except string, patience bool) (t
 		}
 	}
 	return max(first-again, 0), histories, nil
+}
+
+// firstList is how long a bare server's first session.list takes on a host that has just come up.
+func (r *rig) firstList() (time.Duration, error) {
+	call, err := plain.NewCall("session.list", struct{}{})
+	if err != nil {
+		return 0, err
+	}
+	r.host.Kill()
+	c, err := spawn(r.b.ctx, r.b.bare, "BARE_HOST="+r.host.URL())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _, _ = c.end() }()
+	if err := c.greet(); err != nil {
+		return 0, err
+	}
+	list := args{"calls": []plain.Call{call}}
+	if _, err := c.tool("calls", list); err == nil {
+		return 0, fmt.Errorf("a host that is down was reached")
+	}
+	if err := r.host.Start(); err != nil {
+		return 0, err
+	}
+	took, err := c.tool("calls", list)
+	if err != nil {
+		return 0, err
+	}
+	return time.ParseDuration(took)
 }

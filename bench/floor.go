@@ -1,61 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
 
 	"github.com/tidwall/gjson"
 
-	"dsh-agentlink/internal/dshtest"
+	"dsh-agentlink/bench/internal/plain"
 )
-
-// plain is the plainest reader of a host's answers: net/http, the whole body, one pass of gjson.Valid.
-type plain struct {
-	url    string
-	client *http.Client
-}
-
-func newPlain(url string) *plain {
-	return &plain{url: url, client: &http.Client{Transport: &http.Transport{DisableCompression: true}}}
-}
-
-func (p *plain) close() { p.client.CloseIdleConnections() }
-
-// post sends a call as it was recorded, and returns the answer.
-func (p *plain) post(ctx context.Context, method string, body []byte) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/api/"+method, bytes.NewReader(body))
-	if err != nil {
-		return "", err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := p.client.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return "", err
-	}
-	answer := string(data)
-	if !gjson.Valid(answer) {
-		return "", fmt.Errorf("%s: the answer is not JSON", method)
-	}
-	return answer, nil
-}
-
-// call makes a call with that payload.
-func (p *plain) call(ctx context.Context, method string, payload any) (string, error) {
-	body, err := json.Marshal(map[string]any{"type": "client-request", "rpcId": "bench", "method": method, "payload": payload})
-	if err != nil {
-		return "", err
-	}
-	return p.post(ctx, method, body)
-}
 
 // event is what the floor takes of an event.
 type event struct {
@@ -64,9 +16,9 @@ type event struct {
 	data      string
 }
 
-// history fetches a session's whole history and parses every event of it, the body left as it is.
-func (p *plain) history(ctx context.Context, sessionID string) ([]event, error) {
-	answer, err := p.call(ctx, "session.history", map[string]any{"sessionId": sessionID, "maxMessages": 100_000})
+// parsed fetches a session's whole history and parses every event of it, the body left as it is.
+func parsed(ctx context.Context, host *plain.Reader, sessionID string) ([]event, error) {
+	answer, err := wholeHistory(ctx, host, sessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +45,8 @@ func (p *plain) history(ctx context.Context, sessionID string) ([]event, error) 
 }
 
 // decoded is the same with encoding/json, for comparison.
-func (p *plain) decoded(ctx context.Context, sessionID string) (int, error) {
-	answer, err := p.call(ctx, "session.history", map[string]any{"sessionId": sessionID, "maxMessages": 100_000})
+func decoded(ctx context.Context, host *plain.Reader, sessionID string) (int, error) {
+	answer, err := wholeHistory(ctx, host, sessionID)
 	if err != nil {
 		return 0, err
 	}
@@ -116,12 +68,10 @@ func (p *plain) decoded(ctx context.Context, sessionID string) (int, error) {
 	return len(page.Result.Value.Events), err
 }
 
-// replay makes the same calls again, one after the other.
-func (p *plain) replay(ctx context.Context, calls []dshtest.Request) error {
-	for _, c := range calls {
-		if _, err := p.post(ctx, c.Method, c.Body); err != nil {
-			return err
-		}
+func wholeHistory(ctx context.Context, host *plain.Reader, sessionID string) (string, error) {
+	call, err := plain.NewCall("session.history", map[string]any{"sessionId": sessionID, "maxMessages": 100_000})
+	if err != nil {
+		return "", err
 	}
-	return nil
+	return host.Post(ctx, call)
 }

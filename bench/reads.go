@@ -1,8 +1,9 @@
 package main
 
 import (
-	"fmt"
+	"time"
 
+	"dsh-agentlink/bench/internal/plain"
 	"dsh-agentlink/internal/dshtest"
 )
 
@@ -33,7 +34,7 @@ func (b *bench) long() (*rig, *child, string, error) {
 }
 
 // reads measures the tools that look, against the calls they make of the host: those are recorded and made again by a
-// plain reader.
+// bare server, whose tool does nothing else.
 func reads(b *bench) error {
 	r, c, task, err := b.long()
 	if err != nil {
@@ -105,22 +106,50 @@ func (r *rig) read(c *child, what, tool string, a args) error {
 	if _, err := c.tool(tool, a); err != nil {
 		return err
 	}
-	calls := r.host.Requests()[before:]
-	floor := newPlain(r.host.URL())
-	defer floor.close()
-	ours, plain, err := alternate(40, clock(func() error {
-		_, err := c.tool(tool, a)
-		return err
-	}), clock(func() error { return floor.replay(r.b.ctx, calls) }))
+	var calls []plain.Call
+	for _, made := range r.host.Requests()[before:] {
+		calls = append(calls, plain.Call{Method: made.Method, Body: made.Body})
+	}
+	return r.b.look(c, r.host.URL(), what, tool, a, calls)
+}
+
+// look measures a tool that looks beside the calls of the host that it makes.
+func (b *bench) look(c *child, host, what, tool string, a args, calls []plain.Call) error {
+	bare, err := spawn(b.ctx, b.bare, "BARE_HOST="+host)
 	if err != nil {
 		return err
 	}
-	r.b.table.times(what, median(ours), median(plain), fmt.Sprintf("its %s", names(calls)), 1.3)
+	defer func() { _, _ = bare.end() }()
+	if err := bare.greet(); err != nil {
+		return err
+	}
+	direct := plain.New(host)
+	defer direct.Close()
+	var alone []time.Duration
+	ours, floor, err := alternate(40, clock(func() error {
+		_, err := c.tool(tool, a)
+		return err
+	}), func() (time.Duration, error) {
+		took, err := clock(func() error { return direct.PostAll(b.ctx, calls) })()
+		if err != nil {
+			return 0, err
+		}
+		alone = append(alone, took)
+		return clock(func() error {
+			_, err := bare.tool("calls", args{"calls": calls})
+			return err
+		})()
+	})
+	if err != nil {
+		return err
+	}
+	b.table.times(what, median(ours), median(floor), "a bare mcp-go server that makes its "+names(calls), 1.3)
+	b.table.times("the same", median(ours), median(alone), "the calls alone, made from within the host's process", 0)
 	return nil
 }
 
 // names tells which calls these are.
-func names(calls []dshtest.Request) string {
+func names(calls []plain.Call) string {
 	if len(calls) == 0 {
 		return "no calls"
 	}

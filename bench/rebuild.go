@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"dsh-agentlink/bench/internal/plain"
 	"dsh-agentlink/internal/dshtest"
 )
 
@@ -97,14 +98,18 @@ func (r *rig) fetched(session, how string) (time.Duration, error) {
 
 // readWorker is the life of such a process.
 func readWorker(session string) error {
-	p := newPlain(os.Getenv("DSH_HOST_URL"))
+	host := plain.New(os.Getenv("DSH_HOST_URL"))
 	ctx := context.Background()
-	if _, err := p.call(ctx, "session.list", map[string]any{}); err != nil { // the connection stands
+	list, err := plain.NewCall("session.list", struct{}{})
+	if err != nil {
 		return err
 	}
-	read := func() error { _, err := p.history(ctx, session); return err }
+	if _, err := host.Post(ctx, list); err != nil { // the connection stands
+		return err
+	}
+	read := func() error { _, err := parsed(ctx, host, session); return err }
 	if os.Getenv(howVariable) == "encoding/json" {
-		read = func() error { _, err := p.decoded(ctx, session); return err }
+		read = func() error { _, err := decoded(ctx, host, session); return err }
 	}
 	took, err := clock(read)()
 	if err == nil {

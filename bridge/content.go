@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"slices"
 
 	"dsh-agentlink/internal/dsh"
 	"dsh-agentlink/ledger"
@@ -16,15 +18,39 @@ type reader struct {
 	host     dsh.Host
 	task     *mux.Task
 	children map[string]mux.Subagent
-	events   map[string]map[int64]dsh.Event // by session and seq
+	pages    map[string][][]dsh.Event // by session, in the order in which they were read; none is empty
 }
 
 func (b *Bridge) reader(t *mux.Task, snap mux.Snapshot) *reader {
-	r := &reader{host: b.host, task: t, children: map[string]mux.Subagent{}, events: map[string]map[int64]dsh.Event{}}
+	r := &reader{host: b.host, task: t, children: map[string]mux.Subagent{}, pages: map[string][][]dsh.Event{}}
 	for _, s := range snap.Subagents {
 		r.children[s.SessionID] = s
 	}
 	return r
+}
+
+// known returns an event that was read, or false. Where two pages have one of that seq, the later page counts.
+func (r *reader) known(session string, seq int64) (dsh.Event, bool) {
+	for _, page := range slices.Backward(r.pages[session]) {
+		// The seqs of a page ascend by exactly one.
+		if at := seq - page[0].Seq; at >= 0 && at < int64(len(page)) {
+			return page[at], page[at].Type != dsh.EventChunk
+		}
+	}
+	return dsh.Event{}, false
+}
+
+// read yields what was read of a session, page by page, the last one first. Chunks are left out.
+func (r *reader) read(session string) iter.Seq[dsh.Event] {
+	return func(yield func(dsh.Event) bool) {
+		for _, page := range slices.Backward(r.pages[session]) {
+			for _, ev := range page {
+				if ev.Type != dsh.EventChunk && !yield(ev) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // page reads one page and keeps its events. first is the seq of its oldest event, -1 for an empty page.
@@ -37,16 +63,7 @@ func (r *reader) page(ctx context.Context, session string, before int64, message
 	if err != nil || len(page.Events) == 0 {
 		return -1, false, err
 	}
-	events := r.events[session]
-	if events == nil {
-		events = map[int64]dsh.Event{}
-		r.events[session] = events
-	}
-	for _, ev := range page.Events {
-		if ev.Type != dsh.EventChunk {
-			events[ev.Seq] = ev
-		}
-	}
+	r.pages[session] = append(r.pages[session], page.Events)
 	return page.Events[0].Seq, page.HasMore, nil
 }
 
@@ -66,13 +83,13 @@ func (r *reader) load(ctx context.Context, session string, low, high int64, mess
 
 // event returns one event, or false when the history does not have it.
 func (r *reader) event(ctx context.Context, session string, seq int64) (dsh.Event, bool, error) {
-	if ev, ok := r.events[session][seq]; ok {
+	if ev, ok := r.known(session, seq); ok {
 		return ev, true, nil
 	}
 	if _, _, err := r.page(ctx, session, seq+1, 1); err != nil {
 		return dsh.Event{}, false, err
 	}
-	ev, ok := r.events[session][seq]
+	ev, ok := r.known(session, seq)
 	return ev, ok, nil
 }
 
@@ -87,7 +104,7 @@ func (r *reader) toolCall(ctx context.Context, session, callID string) (dsh.Tool
 		if err != nil {
 			return dsh.ToolCall{}, false, err
 		}
-		for _, ev := range r.events[session] {
+		for ev := range r.read(session) {
 			if ev.Type == "tool/call" {
 				if call := dsh.ToolCallOf(ev); call.ID == callID {
 					return call, true, nil

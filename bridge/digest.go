@@ -85,19 +85,19 @@ type goalDigest struct {
 	Blocked   string `json:"blocked,omitempty"`
 }
 
-func (r *reader) digest(rec ledger.Record, lim limits) digest {
+func (r *reader) digest(rec *ledger.Record, lim limits) *digest {
 	c := &rec.Coordination
 	at := c.Time
 	if at == 0 {
 		at = rec.ObservedAt
 	}
-	d := digest{Cursor: rec.Cursor, At: stamp(at), Type: string(rec.Type), Seq: rec.SourceSeq}
+	d := &digest{Cursor: rec.Cursor, At: stamp(at), Type: string(rec.Type), Seq: rec.SourceSeq}
 	if rec.SourceSessionID != r.task.Root {
 		d.SessionID = rec.SourceSessionID
 	}
 	if rec.Type == ledger.TypeEvent {
 		d.Type = c.Event
-		ev, ok := r.events[rec.SourceSessionID][*rec.SourceSeq]
+		ev, ok := r.known(rec.SourceSessionID, *rec.SourceSeq)
 		d.event(rec, ev, ok, lim)
 		return d
 	}
@@ -109,7 +109,7 @@ func (r *reader) digest(rec ledger.Record, lim limits) digest {
 }
 
 // event fills in what an event says. Without its content only what the ledger holds of it is left.
-func (d *digest) event(rec ledger.Record, ev dsh.Event, content bool, lim limits) {
+func (d *digest) event(rec *ledger.Record, ev dsh.Event, content bool, lim limits) {
 	c := &rec.Coordination
 	switch c.Event {
 	case "turn/start":
@@ -168,7 +168,7 @@ func (d *digest) event(rec ledger.Record, ev dsh.Event, content bool, lim limits
 }
 
 // author tells whose words a user message holds: only those of "person" and "bridge" come from outside the host.
-func author(rec ledger.Record, plugin string) string {
+func author(rec *ledger.Record, plugin string) string {
 	c := &rec.Coordination
 	switch {
 	case c.Bridge:

@@ -162,9 +162,9 @@ func (r *reader) turnEnd(ctx context.Context, session string, turn int) (seq int
 		if err != nil {
 			return 0, false, err
 		}
-		for seq, ev := range r.events[session] {
+		for ev := range r.read(session) {
 			if ev.Type == "turn/end" && dsh.TurnEndOf(ev).Turn == turn {
-				return seq, true, nil
+				return ev.Seq, true, nil
 			}
 		}
 		if first < 0 || !more {

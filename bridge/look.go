@@ -58,21 +58,16 @@ func (b *Bridge) TailStart(ctx context.Context, taskID string, n int) (int64, er
 	_ = t.Current(ctx) // without a host the start is that of what is known
 	start := t.Ledger().Earliest() - 1
 	var last []int64 // cursors of the last n events
-	for next := start; ; {
-		records, err := t.Ledger().Read(next, tailBatch)
-		if err != nil {
-			return 0, asError(err, b.hostURL)
-		}
-		for i := range records {
-			next = records[i].Cursor
-			if worthShowing(&records[i]) {
-				if last = append(last, next); len(last) > n {
-					start, last = last[0], last[1:]
-				}
+	err = t.Ledger().Each(start, func(r *ledger.Record, _ int64) bool {
+		if worthShowing(r) {
+			if last = append(last, r.Cursor); len(last) > n {
+				start, last = last[0], last[1:]
 			}
 		}
-		if len(records) < tailBatch {
-			return start, nil
-		}
+		return true
+	})
+	if err != nil {
+		return 0, asError(err, b.hostURL)
 	}
+	return start, nil
 }

@@ -119,19 +119,11 @@ func stateOf(turn ledger.Turn) string {
 // recordedSpan looks for an older turn in the records. Those of a turn long past can have left the ledger.
 func recordedSpan(t *mux.Task, number int) (span, error) {
 	found := span{number: number, state: turnNoEnd}
-	for since := t.Ledger().Earliest() - 1; ; {
-		records, err := t.Ledger().Read(since, tailBatch)
-		if err != nil {
-			return span{}, err
-		}
-		for i := range records {
-			found.see(&records[i], t.Root)
-			since = records[i].Cursor
-		}
-		if len(records) < tailBatch {
-			return found, nil
-		}
-	}
+	err := t.Ledger().Each(t.Ledger().Earliest()-1, func(r *ledger.Record, _ int64) bool {
+		found.see(r, t.Root)
+		return true
+	})
+	return found, err
 }
 
 // see takes from a record what it tells of the turn. A host that lost events can have begun the turn anew, so the last

@@ -3,7 +3,6 @@ package bridge
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -91,7 +90,8 @@ func (r *reader) back(ctx context.Context, session string, before int64, enough 
 
 // sorted are the events that were read of a session, oldest first.
 func (r *reader) sorted(session string) []dsh.Event {
-	return slices.SortedFunc(maps.Values(r.events[session]), func(a, b dsh.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+	events := slices.SortedStableFunc(r.read(session), func(a, b dsh.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+	return slices.CompactFunc(events, func(a, b dsh.Event) bool { return a.Seq == b.Seq })
 }
 
 // childTurns reads the turns of subagents that began between two times, by the host's clock.

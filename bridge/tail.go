@@ -11,10 +11,6 @@ import (
 const (
 	defaultTailEvents = 50
 	defaultTailBytes  = 16_000
-	// tailBatch is how many records are read at a time, at most, while looking for those worth showing.
-	tailBatch = 512
-	// tailSlack is how many are read beyond twice what is wanted.
-	tailSlack = 32
 )
 
 type tailArgs struct {
@@ -97,26 +93,21 @@ func (b *Bridge) tail(ctx context.Context, raw json.RawMessage) (any, error) {
 // go on from.
 func (b *Bridge) choose(t *mux.Task, since int64, max int) (shown []ledger.Record, next int64, more bool, err error) {
 	next = since
-	for {
-		// About one record in two is shown; a little more saves the second look.
-		batch := min(tailBatch, 2*(max-len(shown))+tailSlack)
-		records, err := t.Ledger().Read(next, batch)
-		if err != nil {
-			return nil, 0, false, err
-		}
-		for _, r := range records {
-			if worthShowing(&r) {
-				if len(shown) == max {
-					return shown, next, true, nil
-				}
-				shown = append(shown, r)
+	err = t.Ledger().Each(since, func(r *ledger.Record, left int64) bool {
+		if worthShowing(r) {
+			if len(shown) == max {
+				more = true
+				return false
 			}
-			next = r.Cursor
+			if shown == nil {
+				shown = make([]ledger.Record, 0, min(int64(max), left))
+			}
+			shown = append(shown, *r)
 		}
-		if len(records) < batch {
-			return shown, next, false, nil
-		}
-	}
+		next = r.Cursor
+		return true
+	})
+	return shown, next, more, err
 }
 
 // loadAll reads the events behind the records, session by session.
@@ -152,8 +143,9 @@ func (r *reader) loadAll(ctx context.Context, records []ledger.Record) error {
 // add digests the records into the answer until its events take maxBytes. There is always at least one, cut to fit.
 func (a *tailAnswer) add(r *reader, shown []ledger.Record, maxBytes int) error {
 	used := 0
-	for i, rec := range shown {
-		event, err := encode(r.digest(rec, textLimits))
+	for i := range shown {
+		rec := &shown[i]
+		event, err := encodeRaw(r.digest(rec, textLimits))
 		if err != nil {
 			return err
 		}
@@ -162,15 +154,15 @@ func (a *tailAnswer) add(r *reader, shown []ledger.Record, maxBytes int) error {
 				a.NextCursor, a.HasMore = shown[i-1].Cursor, true
 				return nil
 			}
-			if event, err = encode(r.digest(rec, textLimits.within(maxBytes))); err != nil {
+			if event, err = encodeRaw(r.digest(rec, textLimits.within(maxBytes))); err != nil {
 				return err
 			}
 			a.NextCursor, a.HasMore = rec.Cursor, a.HasMore || len(shown) > 1
-			a.Events = append(a.Events, json.RawMessage(event))
+			a.Events = append(a.Events, event)
 			return nil
 		}
 		used += len(event) + 1
-		a.Events = append(a.Events, json.RawMessage(event))
+		a.Events = append(a.Events, event)
 	}
 	return nil
 }

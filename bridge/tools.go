@@ -1,12 +1,12 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -233,11 +233,17 @@ func failed(e *Error) *mcp.CallToolResult {
 
 // encode makes compact JSON. No browser reads it, so &, < and > stay as they are: a caller pays for every byte.
 func encode(v any) (string, error) {
-	var s strings.Builder
-	enc := json.NewEncoder(&s)
+	text, err := encodeRaw(v)
+	return string(text), err
+}
+
+// encodeRaw is encode for a part of an answer.
+func encodeRaw(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return "", err
+		return nil, err
 	}
-	return strings.TrimSuffix(s.String(), "\n"), nil
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

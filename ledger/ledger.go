@@ -1,15 +1,11 @@
 package ledger
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 )
@@ -169,89 +165,6 @@ func (l *Ledger) Earliest() int64 {
 	defer l.mu.Unlock()
 	_ = l.vouch() // whoever wants a record or the state gets the error
 	return l.after + 1
-}
-
-// Read returns up to limit records after the cursor since, in order. A cursor that is not in the ledger is a
-// *CursorError.
-func (l *Ledger) Read(since int64, limit int) ([]Record, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, err := l.refresh(); err != nil {
-		return nil, err
-	}
-	if since < l.after || since > l.state.Cursor {
-		return nil, &CursorError{Cursor: since, Earliest: l.after + 1, Last: l.state.Cursor}
-	}
-	if since == l.state.Cursor || limit <= 0 {
-		return nil, nil
-	}
-	return l.readAfter(since, limit)
-}
-
-func (l *Ledger) readAfter(since int64, limit int) ([]Record, error) {
-	// The mark at or before the wanted record; the first record is always marked.
-	i, exact := slices.BinarySearchFunc(l.marks, since+1, func(m mark, cursor int64) int { return cmp.Compare(m.cursor, cursor) })
-	if !exact {
-		i--
-	}
-	records := make([]Record, 0, min(int64(limit), l.state.Cursor-since))
-	at, cursor := l.marks[i].offset, l.marks[i].cursor
-	err := l.scan(at, l.offset, func(raw []byte, _ int64) error {
-		defer func() { cursor++ }()
-		if cursor <= since {
-			return nil
-		}
-		if len(records) == limit {
-			return errStop
-		}
-		var r Record
-		if err := l.decoder.decode(raw, &r); err != nil || r.Cursor != cursor {
-			return &DamagedError{Path: l.path, Reason: fmt.Sprintf("record %d was changed after it was written", cursor)}
-		}
-		records = append(records, r)
-		return nil
-	})
-	if err != nil && !errors.Is(err, errStop) {
-		return nil, err
-	}
-	if len(records) < cap(records) {
-		return nil, &DamagedError{Path: l.path, Reason: fmt.Sprintf("record %d is gone", cursor)}
-	}
-	return records, nil
-}
-
-var errStop = errors.New("stop")
-
-// scan calls f for every whole line of the file between from and to, with the offset behind the line. f must not keep
-// the line.
-func (l *Ledger) scan(from, to int64, f func(line []byte, end int64) error) error {
-	if from >= to {
-		return nil
-	}
-	r := bufio.NewReaderSize(io.NewSectionReader(l.file, from, to-from), int(min(readBlock, to-from)))
-	var long []byte // what was read of a line that is longer than a block
-	for end := from; ; {
-		line, err := r.ReadSlice('\n')
-		end += int64(len(line))
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			if long = append(long, line...); len(long) > maxLine {
-				return &DamagedError{Path: l.path, Reason: fmt.Sprintf("the line that ends behind byte %d is longer than any record", end)}
-			}
-			continue
-		case errors.Is(err, io.EOF):
-			return nil // a torn line, or one that was cut off meanwhile
-		case err != nil:
-			return fmt.Errorf("read %s: %w", l.path, err)
-		}
-		if len(long) > 0 {
-			line = append(long, line...)
-			long = nil
-		}
-		if err := f(line[:len(line)-1], end); err != nil {
-			return err
-		}
-	}
 }
 
 // refresh folds the whole lines behind l.offset and returns the file's size; bytes between l.offset and the size are

@@ -38,7 +38,7 @@ type Store struct {
 	home *home.Home
 
 	mu    sync.Mutex
-	known map[string]knownTask // by id, what [Store.List] has read
+	known map[string]knownTask // by id
 }
 
 // knownTask is a task as it was read from a file that is known to be the same as long as it is not replaced: task files
@@ -63,12 +63,41 @@ func (s *Store) Save(t Task) error {
 	return nil
 }
 
-// Load reads one task. The error wraps [ErrNotFound] when there is none (an id of the wrong shape included), and is a
+// Load returns one task. The error wraps [ErrNotFound] when there is none (an id of the wrong shape included), and is a
 // *[FileError] when its file cannot be used, wrapping [ErrNewerFormat] when a newer bridge wrote it.
 func (s *Store) Load(id string) (Task, error) {
 	if !ValidID(id) {
 		return Task{}, fmt.Errorf("%q: %w", id, ErrNotFound)
 	}
+	looked := time.Now()
+	info, err := s.home.Stat(s.home.TaskFile(id))
+	if err != nil {
+		return s.read(id) // it says what is wrong
+	}
+	s.mu.Lock()
+	before, found := s.known[id]
+	s.mu.Unlock()
+	if found && os.SameFile(before.file, info) && before.file.ModTime().Equal(info.ModTime()) && before.file.Size() == info.Size() && before.file.Mode() == info.Mode() {
+		return before.task.clone(), nil
+	}
+	t, err := s.read(id)
+	if err != nil {
+		return Task{}, err
+	}
+	if looked.Sub(info.ModTime()) > settled {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.known[id] = knownTask{file: info, task: t.clone()}
+	}
+	return t, nil
+}
+
+// settled is how old a file has to be to be remembered. Of two that replace it within one tick of the file system's clock
+// the second can have the number, the time and the size of the first.
+const settled = time.Second
+
+// read is Load from the disk.
+func (s *Store) read(id string) (Task, error) {
 	path := s.home.TaskFile(id)
 	data, err := s.home.ReadFile(path, maxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +142,7 @@ func (s *Store) List() ([]Task, []*FileError, error) {
 		if !ok || !ValidID(id) {
 			continue // a temporary file, or nothing of ours
 		}
-		t, err := s.loadKnown(id)
+		t, err := s.Load(id)
 		if err == nil {
 			good = append(good, t)
 		} else if unusable, ok := errors.AsType[*FileError](err); ok {
@@ -127,28 +156,6 @@ func (s *Store) List() ([]Task, []*FileError, error) {
 		return strings.Compare(a.TaskID, b.TaskID)
 	})
 	return good, bad, nil
-}
-
-// loadKnown is Load for who reads many: a file that is the same as the last time is not read again.
-func (s *Store) loadKnown(id string) (Task, error) {
-	info, err := s.home.Stat(s.home.TaskFile(id))
-	if err != nil {
-		return s.Load(id) // it says what is wrong
-	}
-	s.mu.Lock()
-	before, found := s.known[id]
-	s.mu.Unlock()
-	if found && os.SameFile(before.file, info) && before.file.ModTime().Equal(info.ModTime()) && before.file.Size() == info.Size() && before.file.Mode() == info.Mode() {
-		return before.task.clone(), nil
-	}
-	t, err := s.Load(id)
-	if err != nil {
-		return Task{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.known[id] = knownTask{file: info, task: t.clone()}
-	return t, nil
 }
 
 // clone copies a task, so that what a caller does with one reaches no other.
