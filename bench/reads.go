@@ -67,6 +67,7 @@ func reads(b *bench) error {
 		return err
 	}
 	defer t.close()
+	time.Sleep(settle)
 	lister, err := t.launch()
 	if err != nil {
 		return err
@@ -112,6 +113,9 @@ func (r *rig) read(c *child, what, tool string, a args) error {
 	}
 	return r.b.look(c, r.host.URL(), what, tool, a, calls)
 }
+
+// settle is how long files have to be left alone for a bridge to rely on their times, and somewhat more.
+const settle = 1200 * time.Millisecond
 
 // look measures a tool that looks beside the calls of the host that it makes.
 func (b *bench) look(c *child, host, what, tool string, a args, calls []plain.Call) error {

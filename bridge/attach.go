@@ -85,10 +85,10 @@ func (b *Bridge) rootRow(ctx context.Context, sessionID string) (dsh.Session, er
 	}
 	row, known := rows[sessionID]
 	if !known {
-		return row, &Error{Code: CodeSessionNotFound, Message: "the host has no session " + sessionID, Hint: "dsh_sessions lists its sessions."}
+		return dsh.Session{}, &Error{Code: CodeSessionNotFound, Message: "the host has no session " + sessionID, Hint: "dsh_sessions lists its sessions."}
 	}
 	if row.Origin != dsh.OriginSubagent {
-		return row, nil
+		return *row, nil
 	}
 	root := row
 	for range len(rows) { // whatever the host says, this ends
@@ -98,7 +98,7 @@ func (b *Bridge) rootRow(ctx context.Context, sessionID string) (dsh.Session, er
 		}
 		root = up
 	}
-	return row, (&Error{Code: CodeInvalidArgument, Message: fmt.Sprintf("sessionId: %s is a subagent's session, which belongs to the task of its root", sessionID),
+	return *row, (&Error{Code: CodeInvalidArgument, Message: fmt.Sprintf("sessionId: %s is a subagent's session, which belongs to the task of its root", sessionID),
 		Hint: "Attach its root session; the subagent comes along."}).with("rootSessionId", root.ID)
 }
 

@@ -62,7 +62,7 @@ func (b *Bridge) hostStatus(ctx context.Context, raw json.RawMessage) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := b.tasks.List()
+	all, _, err := b.tasks.Show()
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (b *Bridge) atWork(ctx context.Context, all []tasks.Task) ([]heldClaim, err
 	}
 	var list []heldClaim
 	for _, t := range all {
-		if !rows[t.SessionID].Running {
+		if !rows.of(t.SessionID).Running {
 			continue
 		}
 		held := heldClaim{TaskID: t.TaskID}

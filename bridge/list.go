@@ -69,11 +69,11 @@ func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The host is asked while the tasks' files are looked at: with many tasks each takes about as long as the other.
-	var rows map[string]dsh.Session
+	var rows sessionRows
 	var hostErr error
 	var asked sync.WaitGroup
 	asked.Go(func() { rows, hostErr = b.rows(ctx) })
-	all, bad, err := b.tasks.List()
+	all, bad, err := b.tasks.Show()
 	if err != nil {
 		cancel()
 	}
@@ -88,8 +88,13 @@ func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
 	if hostErr != nil {
 		answer.HostUnreachable = b.unavailable(hostErr)
 	}
+	holders, err := b.claims.Holders()
+	if err != nil {
+		return nil, err
+	}
 	for _, dated := range latestFirst(all, rows) {
-		task, t := dated.Task, b.follow(dated.Task)
+		task := all[dated.at]
+		t := b.follow(task)
 		if args.State == stateActive && !b.mayBeActive(t, rows, hostErr != nil) {
 			continue
 		}
@@ -97,7 +102,7 @@ func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
 			answer.More++
 			continue
 		}
-		row, active, err := b.listRow(task, t, rows[task.SessionID])
+		row, active, err := b.listRow(task, t, rows.of(task.SessionID), holders[task.TaskID])
 		if err != nil {
 			answer.Unreadable = append(answer.Unreadable, task.TaskID)
 			continue
@@ -114,42 +119,55 @@ func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
 	return answer, nil
 }
 
-// datedTask is a task and when the host has last heard of its session, in milliseconds since the epoch.
+// datedTask is a task, by its place in a list, and when the host has last heard of its session, in milliseconds since
+// the epoch.
 type datedTask struct {
-	tasks.Task
+	at      int
 	updated int64
 }
 
 // latestFirst puts the tasks in the order of what the host says of their sessions.
-func latestFirst(all []tasks.Task, rows map[string]dsh.Session) []datedTask {
+func latestFirst(all []tasks.Task, rows sessionRows) []datedTask {
 	dated := make([]datedTask, len(all))
-	for i, t := range all {
-		dated[i] = datedTask{t, max(rows[t.SessionID].UpdatedAt, t.CreatedAt.UnixMilli())}
+	for i := range all {
+		dated[i] = datedTask{i, max(rows.of(all[i].SessionID).UpdatedAt, all[i].CreatedAt.UnixMilli())}
 	}
 	slices.SortStableFunc(dated, func(a, b datedTask) int { return cmp.Compare(b.updated, a.updated) })
 	return dated
 }
 
-// rows lists the host's sessions by id.
-func (b *Bridge) rows(ctx context.Context) (map[string]dsh.Session, error) {
+// sessionRows are the host's sessions by id.
+type sessionRows map[string]*dsh.Session
+
+// of returns the row of a session; an empty one when the host does not list it.
+func (r sessionRows) of(sessionID string) dsh.Session {
+	if row := r[sessionID]; row != nil {
+		return *row
+	}
+	return dsh.Session{}
+}
+
+// rows lists the host's sessions.
+func (b *Bridge) rows(ctx context.Context) (sessionRows, error) {
 	if err := b.mux.Connected(ctx); err != nil {
 		return nil, err
 	}
 	sessions, err := b.mux.List(ctx)
-	rows := make(map[string]dsh.Session, len(sessions))
-	for _, s := range sessions {
-		rows[s.ID] = s
+	rows := make(sessionRows, len(sessions))
+	for i := range sessions {
+		rows[sessions[i].ID] = &sessions[i]
 	}
 	return rows, err
 }
 
 // mayBeActive sorts out, without reading its ledger, a task in which nothing goes on: the host runs nothing in it and
 // nothing has come of it on the stream.
-func (b *Bridge) mayBeActive(t *mux.Task, rows map[string]dsh.Session, away bool) bool {
-	return away || t.Watched() || rows[t.Root].Running
+func (b *Bridge) mayBeActive(t *mux.Task, rows sessionRows, away bool) bool {
+	return away || t.Watched() || rows.of(t.Root).Running
 }
 
-func (b *Bridge) listRow(task tasks.Task, t *mux.Task, row dsh.Session) (listRow, bool, error) {
+// listRow shows a task, and reports whether anything goes on in it. claimed is whether it has a claim file.
+func (b *Bridge) listRow(task tasks.Task, t *mux.Task, row dsh.Session, claimed bool) (listRow, bool, error) {
 	if err := t.Ledger().Refresh(); err != nil {
 		return listRow{}, false, err
 	}
@@ -165,6 +183,9 @@ func (b *Bridge) listRow(task tasks.Task, t *mux.Task, row dsh.Session) (listRow
 	active := !snap.Execution.Terminal() || row.Running || roundDue(snap, b.now())
 	if snap.Availability == mux.Connected && row.Running == snap.Execution.Terminal() {
 		view.Behind = true
+	}
+	if !claimed {
+		return view, active, nil
 	}
 	claim, held, err := b.claims.Get(task.TaskID)
 	if err == nil && held {

@@ -142,7 +142,7 @@ type signals struct {
 
 func (b *Bridge) signals(id string) signals {
 	c := signals{id: id}
-	list, _, err := b.tasks.List()
+	list, _, err := b.tasks.Show()
 	if err != nil {
 		return c // the next look may find it mended
 	}

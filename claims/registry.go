@@ -182,6 +182,22 @@ func (r *Registry) Get(taskID string) (Claim, bool, error) {
 	return c, true, nil
 }
 
+// Holders returns the ids of the tasks that have a claim file, without reading any: who looks at many tasks need not ask
+// for the claim of each.
+func (r *Registry) Holders() (map[string]bool, error) {
+	names, err := r.home.Names(r.home.ClaimsDir())
+	if err != nil {
+		return nil, fmt.Errorf("claims cannot be listed: %w", err)
+	}
+	holders := map[string]bool{}
+	for _, name := range names {
+		if id, ok := strings.CutSuffix(name, ".json"); ok {
+			holders[id] = true
+		}
+	}
+	return holders, nil
+}
+
 // List returns all claims, oldest first. When some cannot be read, the error joins a *[FileError] for each, and the
 // others are returned all the same.
 func (r *Registry) List() ([]Claim, error) {

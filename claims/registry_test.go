@@ -180,6 +180,35 @@ func TestReleaseFreesTheFolder(t *testing.T) {
 	}
 }
 
+func TestHolders(t *testing.T) {
+	r, h := newRegistry(t)
+	check := func(want map[string]bool) {
+		t.Helper()
+		got, err := r.Holders()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	check(map[string]bool{}) // there is no folder yet
+	a, b := claim(1, "/work/a", ExclusiveWrite), claim(2, "/work/b", ExclusiveWrite)
+	for _, c := range []Claim{a, b} {
+		if err := r.Acquire(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(h.ClaimFile(a.TaskID), []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check(map[string]bool{a.TaskID: true, b.TaskID: true}) // one that cannot be read is one
+	if _, _, err := r.Release(t.Context(), b.TaskID); err != nil {
+		t.Fatal(err)
+	}
+	check(map[string]bool{a.TaskID: true})
+}
+
 func TestCreatedAtIsFilledIn(t *testing.T) {
 	r, _ := newRegistry(t)
 	c := claim(1, "/a", ReadOnly)

@@ -37,6 +37,36 @@ func TestReadReturnsWhatIsBehindACursor(t *testing.T) {
 	}
 }
 
+func TestEachGoesOnAsLongAsItIsTold(t *testing.T) {
+	const last = 2*markEvery + 5
+	l := newFolder(t).open()
+	appendAll(t, l, events(root, 0, last-1)...)
+	for _, since := range []int64{0, 1, markEvery - 1, markEvery, markEvery + 1, last - 1, last} {
+		for _, want := range []int64{1, 2, markEvery, last} {
+			var got []int64
+			var kept []Record
+			err := l.Each(since, func(r *Record, left int64) bool {
+				if left != last-r.Cursor+1 {
+					t.Errorf("at %d: %d are left", r.Cursor, left)
+				}
+				got, kept = append(got, r.Cursor), append(kept, *r)
+				return int64(len(got)) < want
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := min(want, last-since); int64(len(got)) != n || (n > 0 && (got[0] != since+1 || got[n-1] != since+n)) {
+				t.Errorf("%d behind %d: %v", want, since, got)
+			}
+			for _, r := range kept {
+				if *r.SourceSeq != r.Cursor-1 {
+					t.Errorf("record %d was kept with seq %d", r.Cursor, *r.SourceSeq)
+				}
+			}
+		}
+	}
+}
+
 func TestReadRefusesACursorThatIsNotThere(t *testing.T) {
 	f := newFolder(t)
 	f.maxBytes = 3000

@@ -17,6 +17,7 @@ func BenchmarkFrameToChanged(b *testing.B) {
 	s.send(subscribedFrame("root", -1))
 	s.live("root", "turn/start")
 	current(b, task)
+	defer task.Hurry()() // nobody waits for others to come
 	stream := s.stream()
 	b.ReportAllocs()
 	for seq := int64(1); b.Loop(); seq++ {
@@ -88,4 +89,29 @@ func BenchmarkReconcile(b *testing.B) {
 	}
 	b.ReportMetric(float64(reading)/float64(fetching), "x-fetching")
 	b.ReportMetric(float64(fetching.Microseconds())/float64(b.N), "µs-fetching")
+}
+
+// BenchmarkConnect is the first connection with 1,000 tasks in which nothing goes on, up to the moment when their states
+// are known: what the bridge makes of a list of sessions.
+func BenchmarkConnect(b *testing.B) {
+	s := newSet(b)
+	for n := range 1000 {
+		s.add(fmt.Sprintf("session-%04d", n), "")
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		m := s.another()
+		for n := range 1000 {
+			m.Track(fmt.Sprintf("dsh_%012x", n), fmt.Sprintf("session-%04d", n))
+		}
+		b.StartTimer()
+		m.Start()
+		if err := m.Connected(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		m.Close()
+		b.StartTimer()
+	}
 }

@@ -11,10 +11,10 @@ import (
 // lineage knows which session belongs to which task: the roots that are tracked and, below them, the subagents. Forks
 // that a person made of a session have a parent too, but are conversations of their own and stay out.
 type lineage struct {
-	owner   map[string]*Task // session id -> task; nil for a session that is known to be none of ours
-	rows    map[string]dsh.Session
-	unknown map[string]*stranger // sessions that came up on the stream and are in no list yet
-	foreign foreign              // what waits for an answer in the sessions of others
+	owner   map[string]*Task        // session id -> task; nil for a session that is known to be none of ours
+	rows    map[string]*dsh.Session // of the last list, by id
+	unknown map[string]*stranger    // sessions that came up on the stream and are in no list yet
+	foreign foreign                 // what waits for an answer in the sessions of others
 	signal  chan struct{}
 }
 
@@ -38,7 +38,7 @@ const (
 func newLineage() lineage {
 	return lineage{
 		owner:   map[string]*Task{},
-		rows:    map[string]dsh.Session{},
+		rows:    map[string]*dsh.Session{},
 		unknown: map[string]*stranger{},
 		foreign: newForeign(),
 		signal:  make(chan struct{}, 1),
@@ -58,7 +58,7 @@ func (l *lineage) adopt(t *Task, epoch int) {
 }
 
 // claim makes a session one of a task's. m.mu is held.
-func (l *lineage) claim(row dsh.Session, t *Task) {
+func (l *lineage) claim(row *dsh.Session, t *Task) {
 	l.owner[row.ID] = t
 	t.addSession(source{id: row.ID, parent: row.ParentSessionID, origin: ledger.OriginSubagent})
 }
@@ -91,13 +91,17 @@ func (l *lineage) reset() {
 	l.foreign = newForeign()
 }
 
-// update takes a fresh list of the host's sessions in, and tells the tasks of their subagents. m.mu is held.
+// update takes a fresh list of the host's sessions in, which it keeps, and tells the tasks of their subagents. m.mu is held.
 func (l *lineage) update(sessions []dsh.Session) {
-	clear(l.rows)
-	for _, s := range sessions {
-		l.rows[s.ID] = s
+	if len(l.rows) == 0 {
+		l.rows = make(map[string]*dsh.Session, len(sessions))
 	}
-	for _, s := range sessions {
+	clear(l.rows)
+	for i := range sessions {
+		l.rows[sessions[i].ID] = &sessions[i]
+	}
+	for i := range sessions {
+		s := &sessions[i]
 		if t := l.owner[s.ID]; t != nil && t.Root == s.ID {
 			continue
 		}
@@ -111,7 +115,7 @@ func (l *lineage) update(sessions []dsh.Session) {
 }
 
 // find climbs from a session to the task at the top of it, or nil.
-func (l *lineage) find(s dsh.Session) *Task {
+func (l *lineage) find(s *dsh.Session) *Task {
 	for range len(l.rows) + 1 { // a circle of parents would have no end
 		if t := l.owner[s.ID]; t != nil {
 			return t
@@ -251,7 +255,7 @@ func (m *Mux) heldRequests() map[string]bool {
 	return held
 }
 
-// List reads the host's sessions anew and takes them in.
+// List reads the host's sessions anew and takes them in. The caller must not change them.
 func (m *Mux) List(ctx context.Context) ([]dsh.Session, error) {
 	epoch, _ := m.up()
 	sessions, err := m.opts.Host.Sessions(ctx)
@@ -269,6 +273,8 @@ func (m *Mux) List(ctx context.Context) ([]dsh.Session, error) {
 func (m *Mux) row(sessionID string) (dsh.Session, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	row, ok := m.lineage.rows[sessionID]
-	return row, ok
+	if row, ok := m.lineage.rows[sessionID]; ok {
+		return *row, true
+	}
+	return dsh.Session{}, false
 }

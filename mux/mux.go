@@ -273,7 +273,7 @@ func (m *Mux) setConn(change func(*connection)) []*Task {
 	change(&m.conn)
 	close(m.changed)
 	m.changed = make(chan struct{})
-	return slices.Collect(maps.Values(m.tasks))
+	return slices.AppendSeq(make([]*Task, 0, len(m.tasks)), maps.Values(m.tasks))
 }
 
 // logged is what a log line may say of an error. The host's own words can quote a conversation.

@@ -25,8 +25,10 @@ type Task struct {
 	log    logger
 	ledger *ledger.Ledger
 
-	mu      sync.Mutex
-	changed chan struct{} // closed and renewed whenever something that a caller can see has changed
+	mu sync.Mutex
+	// changed is closed whenever something that a caller can see has changed; nil while nobody has asked since the last
+	// time. With a thousand tasks a connection changes all of them, several times.
+	changed chan struct{}
 
 	// What the reader fills.
 	inbox []item
@@ -98,7 +100,6 @@ func newTask(m *Mux, id, root string) *Task {
 	return &Task{
 		ID: id, Root: root, m: m, log: m.log.With("task", id),
 		ledger:   m.opts.Ledger(id, root),
-		changed:  make(chan struct{}),
 		round:    make(chan struct{}),
 		runs:     map[string]*run{},
 		retry:    newBackoff(),
@@ -111,8 +112,10 @@ func newTask(m *Mux, id, root string) *Task {
 
 // notify wakes everybody who waits for a change. t.mu is held.
 func (t *Task) notify() {
-	close(t.changed)
-	t.changed = make(chan struct{})
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
 }
 
 // announce is notify for those who do not hold the lock.

@@ -224,13 +224,17 @@ func (t *Task) compare(sessions []dsh.Session) (root dsh.Session, listed bool, e
 	}); err != nil {
 		return root, false, err
 	}
-	rows := make(map[string]dsh.Session, len(sessions))
-	for _, s := range sessions {
-		rows[s.ID] = s
-	}
-	root, listed = rows[t.Root]
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	rows := map[string]*dsh.Session{} // those of the task, of maybe thousands
+	for i := range sessions {
+		if id := sessions[i].ID; t.sessions[id] != nil {
+			rows[id] = &sessions[i]
+		}
+	}
+	if row := rows[t.Root]; row != nil {
+		root, listed = *row, true
+	}
 	for id, s := range t.sessions {
 		r, known := rows[id]
 		again := s.unreadable
@@ -267,6 +271,9 @@ func (t *Task) reach(s *source) int64 {
 func (t *Task) Changed() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
 	return t.changed
 }
 

@@ -18,13 +18,14 @@ const module = "dsh-agentlink"
 // mayImport are the project's own packages that a package may import. Imports go one way; ledger and claims know nothing
 // of the wire, internal/dsh nothing of tasks, and the bridge sees a host only through internal/dsh.
 var mayImport = map[string][]string{
-	"":                    {"internal/cli"},
-	"bridge":              {"claims", "internal/config", "internal/dsh", "internal/home", "internal/outcome", "internal/requests", "internal/tasks", "ledger", "mux"},
-	"claims":              {"internal/home", "internal/tasks"},
-	"ledger":              {},
-	"mux":                 {"internal/dsh", "ledger"},
-	"bench":               {"bridge", "internal/dshtest", "internal/home", "internal/labmodel", "internal/tasks", "ledger"},
-	"bench/internal/bare": {},
+	"":                     {"internal/cli"},
+	"bridge":               {"claims", "internal/config", "internal/dsh", "internal/home", "internal/outcome", "internal/requests", "internal/tasks", "ledger", "mux"},
+	"claims":               {"internal/home", "internal/tasks"},
+	"ledger":               {},
+	"mux":                  {"internal/dsh", "ledger"},
+	"bench":                {"bench/internal/plain", "bridge", "internal/dshtest", "internal/home", "internal/labmodel", "internal/tasks", "ledger"},
+	"bench/internal/bare":  {"bench/internal/plain"},
+	"bench/internal/plain": {},
 
 	"internal/architecture":      {},
 	"internal/callers":           {},

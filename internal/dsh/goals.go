@@ -83,6 +83,9 @@ func GoalChangeOf(e Event) GoalChange {
 
 // decodeGoal reads a goal projection; nil where there is no goal, or one that makes no sense.
 func decodeGoal(v gjson.Result) *Goal {
+	if v.Type == gjson.Null { // most sessions of most lists have none
+		return nil
+	}
 	g := goalIn(v)
 	if g.Ref.ID == "" || g.Phase == "" {
 		return nil

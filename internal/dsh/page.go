@@ -7,12 +7,16 @@ import (
 	"unsafe"
 )
 
-// walkEnvelope takes the value out of the answer to the call with that rpcId, in one pass. ok is false for anything but
-// a success of the plain form. answer is valid JSON.
-func walkEnvelope(answer, rpcID string) (value string, ok bool) {
+// cutEnvelope cuts the value out of the answer to the call with that rpcId, as the host writes it: the result last in the
+// envelope, and the value last in the result. A page of history is most of an answer, and is not walked over for that.
+//
+// When the value that it returns is valid JSON, then so is the answer, for everything around it was looked at; and there
+// is no other way to read it. ok is false for anything but a success of that form.
+func cutEnvelope(answer, rpcID string) (value string, ok bool) {
+	const shut = "}}"
 	w := walker{text: answer}
 	var kind, echoed string
-	results, success := 0, 0
+	success := 0
 	for begun := false; w.more('{', '}', begun); begun = true {
 		switch w.name() {
 		case "type":
@@ -20,29 +24,34 @@ func walkEnvelope(answer, rpcID string) (value string, ok bool) {
 		case "rpcId":
 			echoed = w.first(echoed)
 		case "result":
-			results++
 			for begun := false; w.more('{', '}', begun); begun = true {
 				switch w.name() {
 				case "ok":
 					success++
 					w.odd = w.odd || w.value() != "true"
 				case "value":
-					w.odd = w.odd || value != ""
-					value = w.value()
+					w.space()
+					value, ok = strings.CutSuffix(w.text[w.at:], shut)
+					// Blanks behind the value are no part of it.
+					ok = ok && !w.odd && kind == "server-response" && echoed == rpcID && ValidID(rpcID) && success == 1 && strings.TrimSpace(value) == value
+					return value, ok
 				default:
-					w.value()
+					return "", false
 				}
 			}
+			return "", false
 		default:
-			w.value()
+			return "", false
 		}
 	}
-	ok = !w.odd && kind == "server-response" && echoed == rpcID && results == 1 && success == 1 && value != ""
-	return value, ok
+	return "", false
 }
 
-// sampled is how many events of a page are read before the number of all of them is guessed.
+// sampled is how many elements of a list are read before the number of all of them is guessed.
 const sampled = 32
+
+// alike is how many elements the rest of the text has, if they are like the n that were read since from.
+func (w *walker) alike(from, n int) int { return n * (len(w.text) - w.at) / (w.at - from) }
 
 // walkHistory reads a page in one pass. ok is false for a page that is not of the plain form, whatever is the matter
 // with it. The bodies of the events share the memory of text, which is valid JSON.
@@ -100,7 +109,7 @@ func walkEvents(w *walker, types map[string]string, page *HistoryPage) {
 		}
 		page.Events = append(page.Events, e)
 		if n+1 == sampled {
-			page.Events = slices.Grow(page.Events, sampled*(len(w.text)-from)/(w.at-from))
+			page.Events = slices.Grow(page.Events, w.alike(from, sampled))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package dsh
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -11,19 +12,25 @@ import (
 func walkSessions(text string) (sessions []Session, ok bool) {
 	w := walker{text: text}
 	lists := 0
+	var last Session
 	for begun := false; w.more('{', '}', begun); begun = true {
 		if w.name() != "items" {
 			w.value()
 			continue
 		}
 		lists++
+		from := w.at
 		for begun := false; w.more('[', ']', begun); begun = true {
-			s := walkSession(&w)
+			s := walkSession(&w, last)
 			if w.odd {
 				return nil, false
 			}
 			if ValidID(s.ID) && (s.ParentSessionID == "" || ValidID(s.ParentSessionID)) {
 				sessions = append(sessions, s)
+				last = s
+				if len(sessions) == sampled {
+					sessions = slices.Grow(sessions, w.alike(from, sampled))
+				}
 			}
 		}
 	}
@@ -40,7 +47,8 @@ const (
 	rowWhole = rowID | rowUpdated | rowRunning | rowBlank
 )
 
-func walkSession(w *walker) Session {
+// walkSession reads a row. What is the same in the last one shares its memory.
+func walkSession(w *walker, last Session) Session {
 	s := Session{LastSeq: -1}
 	has := 0
 	must := func(member int) {
@@ -51,7 +59,7 @@ func walkSession(w *walker) Session {
 		switch w.name() {
 		case "sessionId":
 			must(rowID)
-			s.ID = w.words(s.ID)
+			s.ID = w.words(s.ID, "")
 		case "updatedAt":
 			must(rowUpdated)
 			s.UpdatedAt = w.digits()
@@ -62,16 +70,16 @@ func walkSession(w *walker) Session {
 			must(rowBlank)
 			s.Blank = w.flag()
 		case "parentSessionId":
-			s.ParentSessionID = w.words(s.ParentSessionID)
+			s.ParentSessionID = w.words(s.ParentSessionID, last.ParentSessionID)
 		case "origin":
-			s.Origin = w.words(s.Origin)
+			s.Origin = w.words(s.Origin, last.Origin)
 		case "cwd":
-			s.Cwd = w.words(s.Cwd)
+			s.Cwd = w.words(s.Cwd, last.Cwd)
 		case "agentPreset":
-			s.AgentPreset = w.words(s.AgentPreset)
+			s.AgentPreset = w.words(s.AgentPreset, last.AgentPreset)
 		case "projections":
 			must(rowProjections)
-			walkProjections(w, &s)
+			walkProjections(w, &s, last)
 		default:
 			w.value()
 		}
@@ -84,7 +92,7 @@ func walkSession(w *walker) Session {
 }
 
 // walkProjections takes the three of them that are wanted.
-func walkProjections(w *walker, s *Session) {
+func walkProjections(w *walker, s *Session, last Session) {
 	values, goal := false, false
 	for begun := false; w.more('{', '}', begun); begun = true {
 		switch w.name() {
@@ -97,7 +105,7 @@ func walkProjections(w *walker, s *Session) {
 			for begun := false; w.more('{', '}', begun); begun = true {
 				switch w.name() {
 				case "title":
-					s.Title = w.words(s.Title)
+					s.Title = w.words(s.Title, last.Title)
 				case "goal":
 					w.odd = w.odd || goal
 					goal = true
@@ -112,8 +120,8 @@ func walkProjections(w *walker, s *Session) {
 	}
 }
 
-// words is first for a string that may have escapes in it. It copies the string.
-func (w *walker) words(old string) string {
+// words is first for a string that may have escapes in it. It copies the string, unless it is like.
+func (w *walker) words(old, like string) string {
 	raw := w.value()
 	if w.odd = w.odd || old != "" || len(raw) <= len(`""`) || raw[0] != '"'; w.odd {
 		return ""
@@ -121,7 +129,10 @@ func (w *walker) words(old string) string {
 	if strings.IndexByte(raw, '\\') >= 0 {
 		return strings.Clone(gjson.Parse(raw).Str)
 	}
-	return strings.Clone(raw[1 : len(raw)-1])
+	if s := raw[1 : len(raw)-1]; s != like {
+		return strings.Clone(s)
+	}
+	return like
 }
 
 // flag reads a boolean.

@@ -40,11 +40,11 @@ func (c *Client) call(ctx context.Context, method, rpcID string, payload any) (v
 
 // openEnvelope takes the value, or the host's refusal, out of a server-response.
 func openEnvelope(method, rpcID, answer string) (gjson.Result, error) {
+	if value, ok := cutEnvelope(answer, rpcID); ok && validJSON(value) {
+		return gjson.Parse(value), nil
+	}
 	if !validJSON(answer) {
 		return gjson.Result{}, &Error{Kind: Malformed, Method: method, Message: "the answer is not JSON"}
-	}
-	if value, ok := walkEnvelope(answer, rpcID); ok {
-		return gjson.Parse(value), nil
 	}
 	return readEnvelope(method, rpcID, answer)
 }

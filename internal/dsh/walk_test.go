@@ -94,18 +94,29 @@ func FuzzWalkHistory(f *testing.F) {
 
 func TestQuickEnvelope(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":{"a":[1,"]"]}}}`:          `{"a":[1,"]"]}`,
-		`{"result":{"value":3,"x":{},"ok":true},"rpcId":"r","type":"server-response"}`:               `3`,
-		`{"type":"server-response","rpcId":"r","result":{"ok":false,"value":3}}`:                     "",
-		`{"type":"server-response","rpcId":"other","result":{"ok":true,"value":3}}`:                  "",
-		`{"type":"server-request","rpcId":"r","result":{"ok":true,"value":3}}`:                       "",
-		`{"type":"server-response","rpcId":"r","result":{"ok":true}}`:                                "",
-		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":3},"result":{"ok":true}}`: "",
-		`{"type":"server-response","rpcId":"r","result":{"ok":false,"ok":true,"value":3}}`:           "",
-		`{"type":"server-response","rpcId":"r","result":[]}`:                                         "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":{"a":[1,"]"]}}}`:              `{"a":[1,"]"]}`,
+		`{"rpcId":"r", "type":"server-response","result":{ "ok":true,"value": 3}}`:                       `3`,
+		`{"result":{"value":3,"ok":true},"rpcId":"r","type":"server-response"}`:                          "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":3,"x":{}}}`:                   "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":3},"x":{}}`:                   "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":3 }}`:                         "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":3}} `:                         "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":3}`:                           "",
+		`{"type":"server-response","rpcId":"r","result":{"x":1,"ok":true,"value":3}}`:                    "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":false,"value":3}}`:                         "",
+		`{"type":"server-response","rpcId":"other","result":{"ok":true,"value":3}}`:                      "",
+		`{"type":"server-request","rpcId":"r","result":{"ok":true,"value":3}}`:                           "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true}}`:                                    "",
+		`{"type":"server-response","rpcId":"r","result":{"value":3}}`:                                    "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":}}`:                           "",
+		`{"type":"server-response","type":"server-response","rpcId":"r","result":{"ok":true,"value":3}}`: "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":3},"result":{"ok":true}}`:     "",
+		`{"type":"server-response","rpcId":"r","result":{"ok":false,"ok":true,"value":3}}`:               "",
+		`{"type":"server-response","rpcId":"r","result":[]}`:                                             "",
 		`[]`: "",
 	} {
-		value, ok := walkEnvelope(text, "r")
+		value, ok := cutEnvelope(text, "r")
+		ok = ok && validJSON(value)
 		if ok != (want != "") || (ok && value != want) {
 			t.Errorf("%s: %q, %t", text, value, ok)
 		}
@@ -216,12 +227,16 @@ func FuzzWalkSessions(f *testing.F) {
 	})
 }
 
-func FuzzWalkEnvelope(f *testing.F) {
+func FuzzCutEnvelope(f *testing.F) {
 	f.Add(`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":{}}}`)
+	f.Add(`{"type":"server-response","rpcId":"r","result":{"ok":true,"value":3},"x":{"y":4}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		value, ok := walkEnvelope(text, "r") // ends on any text
-		if !ok || !validJSON(text) {
+		value, ok := cutEnvelope(text, "r") // ends on any text
+		if !ok || !validJSON(value) {
 			return
+		}
+		if !validJSON(text) {
+			t.Fatalf("%q: %q was taken, and it is not JSON", text, value)
 		}
 		want, err := readEnvelope("m", "r", text)
 		if err != nil || want.Raw != value {

@@ -39,6 +39,9 @@ type Store struct {
 
 	mu    sync.Mutex
 	known map[string]knownTask // by id
+	// What [Store.Show] has read, and the folder as it was then; nil before.
+	folder fs.FileInfo
+	all    []Task
 }
 
 // knownTask is a task as it was read from a file that is known to be the same as long as it is not replaced: task files
@@ -77,7 +80,7 @@ func (s *Store) Load(id string) (Task, error) {
 	s.mu.Lock()
 	before, found := s.known[id]
 	s.mu.Unlock()
-	if found && os.SameFile(before.file, info) && before.file.ModTime().Equal(info.ModTime()) && before.file.Size() == info.Size() && before.file.Mode() == info.Mode() {
+	if found && same(before.file, info) {
 		return before.task.clone(), nil
 	}
 	t, err := s.read(id)
@@ -156,6 +159,40 @@ func (s *Store) List() ([]Task, []*FileError, error) {
 		return strings.Compare(a.TaskID, b.TaskID)
 	})
 	return good, bad, nil
+}
+
+// Show is List for who only shows the tasks. A bridge replaces files and changes none, so that the folder tells whether
+// one was; a thousand files need not be looked at for that. What somebody writes into a file by hand is shown at the next
+// change of any.
+func (s *Store) Show() ([]Task, []*FileError, error) {
+	looked := time.Now()
+	folder, err := s.home.Stat(s.home.TasksDir())
+	if err != nil {
+		return s.List() // it says what is wrong
+	}
+	s.mu.Lock()
+	before, all := s.folder, s.all
+	s.mu.Unlock()
+	if before == nil || !same(before, folder) {
+		good, bad, err := s.List()
+		if err != nil || len(bad) > 0 || looked.Sub(folder.ModTime()) <= settled {
+			return good, bad, err
+		}
+		all = good
+		s.mu.Lock()
+		s.folder, s.all = folder, good
+		s.mu.Unlock()
+	}
+	list := make([]Task, len(all))
+	for i, t := range all {
+		list[i] = t.clone()
+	}
+	return list, nil, nil
+}
+
+// same reports whether two looks at a name met the same file, or the same folder, in the same state.
+func same(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode()
 }
 
 // clone copies a task, so that what a caller does with one reaches no other.
