@@ -114,7 +114,7 @@ func (b *Bridge) Start() {
 
 // track watches all tasks of the home.
 func (b *Bridge) track() error {
-	list, bad, err := b.tasks.List()
+	list, bad, err := b.tasks.Show()
 	if err != nil {
 		b.log.Error("list the tasks", "err", err)
 	}
