@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"dsh-agentlink/claims"
 	"dsh-agentlink/internal/dsh"
@@ -72,6 +73,8 @@ type Bridge struct {
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
 	starting sync.WaitGroup
+	needed   chan struct{} // closed by the first request that needs the tasks or the host
+	needOnce sync.Once
 }
 
 // New returns a Bridge that has touched neither disk nor network.
@@ -84,6 +87,7 @@ func New(opts Options) *Bridge {
 		tasks:  tasks.Open(opts.Home),
 		claims: claims.Open(opts.Home, opts.LockTimeout),
 		now:    time.Now,
+		needed: make(chan struct{}),
 
 		outcomes: requests.Open(opts.Home, opts.LockTimeout),
 	}
@@ -98,18 +102,43 @@ func New(opts Options) *Bridge {
 }
 
 // Start watches the tasks of the home and begins to connect to the host. It does not wait for either.
-func (b *Bridge) Start() {
+func (b *Bridge) Start() { b.StartSoon(0) }
+
+// StartSoon is Start after so much time, or at the first request that needs the tasks or the host. A client waits for the
+// answers to its first requests, which need neither, and the connection would compete with them.
+func (b *Bridge) StartSoon(patience time.Duration) {
 	b.starting.Go(func() {
-		err := b.track()
-		b.mux.Start()
-		if err == nil {
+		wait := time.NewTimer(patience)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-b.needed:
+		case <-b.ctx.Done():
 			return
 		}
-		// Tasks that a caller names are watched without this.
-		retry := backoff.NewExponentialBackOff()
-		_, _ = backoff.Retry(b.ctx, func() (struct{}, error) { return struct{}{}, b.track() },
-			backoff.WithBackOff(retry), backoff.WithMaxElapsedTime(0))
+		b.begin()
 	})
+}
+
+// begin watches the tasks and connects.
+func (b *Bridge) begin() {
+	err := b.track()
+	b.mux.Start()
+	if err == nil {
+		return
+	}
+	// Tasks that a caller names are watched without this.
+	retry := backoff.NewExponentialBackOff()
+	_, _ = backoff.Retry(b.ctx, func() (struct{}, error) { return struct{}{}, b.track() },
+		backoff.WithBackOff(retry), backoff.WithMaxElapsedTime(0))
+}
+
+// need says that a request needs the tasks or the host.
+func (b *Bridge) need(method mcp.MCPMethod) {
+	switch method {
+	case mcp.MethodToolsCall, mcp.MethodResourcesList, mcp.MethodResourcesRead, mcp.MethodResourcesSubscribe, mcp.MethodSubscriptionsListen:
+		b.needOnce.Do(func() { close(b.needed) })
+	}
 }
 
 // track watches all tasks of the home.

@@ -70,6 +70,7 @@ type subscription struct {
 // protocol subscribes to one resource after the other, one of the newer names them all when it begins to listen.
 func (b *Bridge) Hooks() *server.Hooks {
 	hooks := &server.Hooks{}
+	hooks.AddBeforeAny(func(_ context.Context, _ any, method mcp.MCPMethod, _ any) { b.need(method) })
 	hooks.AddAfterSubscribe(func(ctx context.Context, _ any, request *mcp.SubscribeRequest, _ *mcp.EmptyResult) {
 		b.subscribe(ctx, request.Params.URI)
 	})

@@ -17,6 +17,9 @@ import (
 // shutdownLimit is when a shutdown that hangs is cut off.
 const shutdownLimit = 1500 * time.Millisecond
 
+// greeting is how long a client may take for its first requests before the connection is begun regardless.
+const greeting = 100 * time.Millisecond
+
 // serve runs the server until its input ends, it is told to end, or its parent is gone.
 func serve(std streams) error {
 	cfg, h, err := load()
@@ -36,7 +39,7 @@ func serve(std streams) error {
 	defer end()
 	disarm := lifetime.Guard(serving, shutdownLimit, os.Exit)
 	defer disarm()
-	b.Start()
+	b.StartSoon(greeting)
 	err = stdio.Serve(serving, b, version(), std.in, std.out, log)
 	end() // whatever ended it, the shutdown is on its way now
 	b.Close()
