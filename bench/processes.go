@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"dsh-agentlink/bridge"
@@ -30,40 +33,56 @@ type worker struct {
 	Events int    `json:"events"`
 	// Pause is the time between two events in ms.
 	Pause int `json:"pause"`
+	// Plain workers do what no ledger can do with less: take the lock, write a record's bytes, give the lock back, sync.
+	Plain bool `json:"plain"`
 }
 
 // processes measures eight bridges' worth of processes that follow the same task, each with events of its own: every
 // event takes the lock, is appended and synced, as before an answer.
 func processes(b *bench) error {
 	for _, pause := range []int{20, 0} {
-		alone, err := b.workers(1, pause)
-		if err != nil {
-			return err
-		}
-		together, err := b.workers(8, pause)
-		if err != nil {
-			return err
-		}
 		pace := "each as fast as it can"
 		if pause > 0 {
 			pace = fmt.Sprintf("an event every %d ms each", pause)
 		}
+		alone, together, err := b.aloneAndTogether(worker{Pause: pause})
+		if err != nil {
+			return err
+		}
 		b.table.times("8 processes, one ledger, "+pace+": median", median(together), median(alone), "one process", 0)
 		b.table.times("the same, the slowest of 100 (p99)", quantile(together, 0.99), quantile(alone, 0.99), "one process", 8)
 		b.table.times("the same, the slowest of all", quantile(together, 1), quantile(alone, 1), "one process", 8)
+		if pause > 0 {
+			continue
+		}
+		alone, together, err = b.aloneAndTogether(worker{Plain: true})
+		if err != nil {
+			return err
+		}
+		b.table.times("8 plain processes that lock, write, unlock and sync, "+pace+": median", median(together), median(alone), "one plain process", 0)
+		b.table.times("the same, the slowest of 100 (p99)", quantile(together, 0.99), quantile(alone, 0.99), "one plain process", 0)
+		b.table.times("the same, the slowest of all", quantile(together, 1), quantile(alone, 1), "one plain process", 0)
 	}
 	return nil
 }
 
+// aloneAndTogether returns how long each event of one worker took, and each of eight.
+func (b *bench) aloneAndTogether(w worker) (alone, together []time.Duration, err error) {
+	if alone, err = b.workers(1, w); err == nil {
+		together, err = b.workers(8, w)
+	}
+	return alone, together, err
+}
+
 // workers runs so many processes at a time, three times, and returns how long each event took.
-func (b *bench) workers(n, pause int) ([]time.Duration, error) {
+func (b *bench) workers(n int, w worker) ([]time.Duration, error) {
 	var all []time.Duration
 	for range 3 {
 		r, err := b.rig(quietHost)
 		if err != nil {
 			return nil, err
 		}
-		samples, err := r.workers(n, pause)
+		samples, err := r.workers(n, w)
 		r.close()
 		if err != nil {
 			return nil, err
@@ -73,7 +92,7 @@ func (b *bench) workers(n, pause int) ([]time.Duration, error) {
 	return all, nil
 }
 
-func (r *rig) workers(n, pause int) ([]time.Duration, error) {
+func (r *rig) workers(n int, w worker) ([]time.Duration, error) {
 	task := taskID(1)
 	if err := os.MkdirAll(r.home.LedgerDir(task), 0o700); err != nil {
 		return nil, err
@@ -96,7 +115,8 @@ func (r *rig) workers(n, pause int) ([]time.Duration, error) {
 		}
 	}()
 	for i := range n {
-		work, err := json.Marshal(worker{Home: r.home.Dir(), Task: task, Index: i, Events: 100, Pause: pause})
+		w.Home, w.Task, w.Index, w.Events = r.home.Dir(), task, i, 100
+		work, err := json.Marshal(w)
 		if err != nil {
 			return nil, err
 		}
@@ -144,20 +164,14 @@ func appendWorker(work string) error {
 	if err := json.Unmarshal([]byte(work), &w); err != nil {
 		return err
 	}
-	h, err := home.Open(w.Home)
+	one, end, err := w.append()
+	if w.Plain {
+		one, end, err = w.write()
+	}
 	if err != nil {
 		return err
 	}
-	l := bridge.OpenLedger(h, w.Task, growing, bridge.LedgerOptions{LockTimeout: 30 * time.Second, Log: slog.Default()})
-	defer l.Close()
-	g := &grown{ledger: l}
-	session := fmt.Sprintf("session-%d", w.Index)
-	one := func() error {
-		if _, err := l.Append(context.Background(), g.entries(session, ledger.OriginSubagent, 1)); err != nil {
-			return err
-		}
-		return l.Sync()
-	}
+	defer end()
 	if err := one(); err != nil { // the ledger exists
 		return err
 	}
@@ -178,4 +192,37 @@ func appendWorker(work string) error {
 		time.Sleep(pause)
 	}
 	return json.NewEncoder(os.Stdout).Encode(samples)
+}
+
+// append returns what records an event in the ledger, and what ends it.
+func (w worker) append() (one func() error, end func() error, err error) {
+	h, err := home.Open(w.Home)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := bridge.OpenLedger(h, w.Task, growing, bridge.LedgerOptions{LockTimeout: 30 * time.Second, Log: slog.Default()})
+	g := &grown{ledger: l}
+	session := fmt.Sprintf("session-%d", w.Index)
+	return func() error {
+		if _, err := l.Append(context.Background(), g.entries(session, ledger.OriginSubagent, 1)); err != nil {
+			return err
+		}
+		return l.Sync()
+	}, l.Close, nil
+}
+
+// write is append for a plain worker. It waits for the lock in the kernel, which knows who waits.
+func (w worker) write() (one func() error, end func() error, err error) {
+	f, err := os.OpenFile(filepath.Join(w.Home, "plain"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	record := make([]byte, 200)
+	return func() error {
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+			return err
+		}
+		_, err := f.Write(record)
+		return errors.Join(err, syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Sync())
+	}, f.Close, nil
 }
