@@ -4,6 +4,7 @@
 //	go run ./bench                     everything, in under five minutes on two cores
 //	go run ./bench -run 'start|append' a part
 //	go run ./bench -markdown FILE      the table as Markdown, too
+//	go run ./bench -real               on a real DSH host, too, which needs npm and a minute more
 //
 // The bridge is the real binary in processes of its own, driven over stdio; the host is package dshtest in this process.
 // A time is never judged alone: what it is compared with is measured in the same run, in turns with it. Nothing here is
@@ -39,6 +40,7 @@ var sections = []section{
 	{"reads", reads},
 	{"memory", memory},
 	{"answers", answers},
+	{"real", real},
 	{"idle", idle}, // last: it rests beside all the others
 }
 
@@ -57,8 +59,9 @@ func main() {
 	if session := os.Getenv(readerVariable); session != "" {
 		exit(readWorker(session))
 	}
-	pattern := flag.String("run", "", "run only the sections that match this `regexp`: start, connect, rebuild, append, processes, latency, turn, foreign, reads, memory, answers, idle")
+	pattern := flag.String("run", "", "run only the sections that match this `regexp`: start, connect, rebuild, append, processes, latency, turn, foreign, reads, memory, answers, real, idle")
 	markdown := flag.String("markdown", "", "write the table to this `file` as Markdown, too")
+	live := flag.Bool("real", false, "measure on a real DSH host, too, which npm installs where it is not yet")
 	binary := flag.String("bridge", "", "measure this `binary` instead of one built from the source")
 	flag.Parse()
 	wanted, err := regexp.Compile(*pattern)
@@ -66,7 +69,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench: -run takes a regular expression, and there are no other arguments")
 		os.Exit(2)
 	}
-	exit(run(wanted, *markdown, *binary))
+	exit(run(wanted, *live, *markdown, *binary))
 }
 
 func exit(err error) {
@@ -77,7 +80,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-func run(wanted *regexp.Regexp, markdown, bridge string) error {
+func run(wanted *regexp.Regexp, live bool, markdown, bridge string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -95,7 +98,7 @@ func run(wanted *regexp.Regexp, markdown, bridge string) error {
 	}
 	var failed error
 	for _, s := range sections {
-		if !wanted.MatchString(s.name) {
+		if !wanted.MatchString(s.name) || (s.name == "real" && !live) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%-10s", s.name)

@@ -15,9 +15,6 @@ import (
 	"time"
 )
 
-// parentPoll is the time between two looks at who the parent is. No system call tells of its death everywhere.
-const parentPoll = 1500 * time.Millisecond
-
 // ErrParentGone is the cause of a context that ended because the process that started this one is gone.
 var ErrParentGone = errors.New("the process that started this one is gone")
 
@@ -27,9 +24,6 @@ type SignalError struct {
 }
 
 func (e *SignalError) Error() string { return fmt.Sprintf("received signal %q", e.Signal) }
-
-// parent is who started this process, read before that one can have had time to die.
-var parent = os.Getppid()
 
 // Context returns a child of ctx that is also done at SIGTERM, SIGINT or SIGHUP and when the process that started this
 // one is gone; [context.Cause] tells which, by a *[SignalError] or [ErrParentGone]. Until stop is called further
@@ -44,24 +38,17 @@ func Context(ctx context.Context) (_ context.Context, stop func()) {
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 
+	gone, forget := parentGone()
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		tick := time.NewTicker(parentPoll)
-		defer tick.Stop()
-		for {
-			select {
-			case s := <-signals:
-				cancel(&SignalError{Signal: s})
-				return
-			case <-tick.C:
-				if os.Getppid() != parent {
-					cancel(ErrParentGone)
-					return
-				}
-			case <-ctx.Done():
-				return
-			}
+		defer forget()
+		select {
+		case s := <-signals:
+			cancel(&SignalError{Signal: s})
+		case <-gone:
+			cancel(ErrParentGone)
+		case <-ctx.Done():
 		}
 	}()
 	return ctx, func() {

@@ -22,17 +22,14 @@ const roleEnv = "LIFETIME_TEST_ROLE"
 // TestMain plays the processes that the tests start. Each writes lines to file 3, which the test reads.
 func TestMain(m *testing.M) {
 	report := func(line string) { fmt.Fprintln(os.NewFile(3, "report"), line) }
-	switch os.Getenv(roleEnv) {
+	switch role := os.Getenv(roleEnv); role {
 	case "":
 		goleak.VerifyTestMain(m)
 	case "server":
-		ctx, stop := Context(context.Background())
-		defer stop()
-		disarm := Guard(ctx, time.Minute, os.Exit)
-		defer disarm()
-		report("ready")
-		<-ctx.Done()
-		report(context.Cause(ctx).Error())
+		serve(report)
+	case "server that polls":
+		notice = func(int) (*process, error) { return nil, errors.ErrUnsupported }
+		serve(report)
 	case "hangs":
 		ctx, stop := Context(context.Background())
 		defer stop()
@@ -48,13 +45,24 @@ func TestMain(m *testing.M) {
 		<-ctx.Done()
 		_, err := fmt.Println("to nobody")
 		report(fmt.Sprint(errors.Is(err, syscall.EPIPE)))
-	case "parent":
-		cmd := command("server", os.NewFile(3, "report"))
+	case "parent of server", "parent of server that polls":
+		cmd := command(strings.TrimPrefix(role, "parent of "), os.NewFile(3, "report"))
 		if err := cmd.Start(); err != nil {
 			report(err.Error())
 		}
 		io.Copy(io.Discard, os.Stdin)
 	}
+}
+
+// serve lives as a server does.
+func serve(report func(string)) {
+	ctx, stop := Context(context.Background())
+	defer stop()
+	disarm := Guard(ctx, time.Minute, os.Exit)
+	defer disarm()
+	report("ready")
+	<-ctx.Done()
+	report(context.Cause(ctx).Error())
 }
 
 func command(role string, report *os.File) *exec.Cmd {
@@ -118,22 +126,38 @@ func TestSignalsEndTheContext(t *testing.T) {
 
 // The one that is watched is the test's grandchild: its parent is killed, and it has no other way to know.
 func TestTheParentsDeathEndsTheContext(t *testing.T) {
-	t.Parallel()
-	parent, next := start(t, "parent", func(cmd *exec.Cmd) {
-		if _, err := cmd.StdinPipe(); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if err := parent.Process.Kill(); err != nil {
-		t.Fatal(err)
+	for _, server := range []string{"server", "server that polls"} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			parent, next := start(t, "parent of "+server, func(cmd *exec.Cmd) {
+				if _, err := cmd.StdinPipe(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if err := parent.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			parent.Wait()
+			if got := next(); got != ErrParentGone.Error() {
+				t.Errorf("the cause is %q", got)
+			}
+			// The report is closed when the last process that has it is gone.
+			if got := next(); got != "" {
+				t.Errorf("then it says %q", got)
+			}
+		})
 	}
-	parent.Wait()
-	if got := next(); got != ErrParentGone.Error() {
-		t.Errorf("the cause is %q", got)
-	}
-	// The report is closed when the last process that has it is gone.
-	if got := next(); got != "" {
-		t.Errorf("then it says %q", got)
+}
+
+func TestAParentThatDiedBeforeItWasWatched(t *testing.T) {
+	before := parent
+	defer func() { parent = before }()
+	parent = os.Getpid() // which nobody's parent has become
+	ctx, stop := Context(t.Context())
+	defer stop()
+	<-ctx.Done()
+	if got := context.Cause(ctx); !errors.Is(got, ErrParentGone) {
+		t.Errorf("the cause is %v", got)
 	}
 }
 
