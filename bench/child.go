@@ -130,6 +130,19 @@ func (c *child) resident() (float64, error) {
 	return float64(info.RSS) / (1 << 20), nil
 }
 
+// seconds is the CPU time that the process has used so far. Systems count it in hundredths of a second.
+func (c *child) seconds() (float64, error) {
+	p, err := process.NewProcess(int32(c.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	times, err := p.Times()
+	if err != nil {
+		return 0, err
+	}
+	return times.User + times.System, nil
+}
+
 // end closes the server's input, waits for its end, and returns the CPU time of its whole life.
 func (c *child) end() (time.Duration, error) {
 	if c == nil {

@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"claims":               {"internal/home", "internal/tasks"},
 	"ledger":               {},
 	"mux":                  {"internal/dsh", "ledger"},
-	"bench":                {"bench/internal/plain", "bridge", "internal/dshtest", "internal/home", "internal/labmodel", "internal/tasks", "ledger"},
+	"bench":                {"bench/internal/plain", "bridge", "internal/dshtest", "internal/home", "internal/labmodel", "internal/scenario/livehost", "internal/tasks", "ledger"},
 	"bench/internal/bare":  {"bench/internal/plain"},
 	"bench/internal/plain": {},
 
