@@ -116,14 +116,16 @@ func (r *rig) firstList() (time.Duration, error) {
 	if err := c.greet(); err != nil {
 		return 0, err
 	}
-	list := args{"calls": []plain.Call{call}}
-	if _, err := c.tool("calls", list); err == nil {
+	if _, err := c.tool("prepare", args{"calls": []plain.Call{call}}); err != nil {
+		return 0, err
+	}
+	if _, err := c.tool("calls", args{}); err == nil {
 		return 0, fmt.Errorf("a host that is down was reached")
 	}
 	if err := r.host.Start(); err != nil {
 		return 0, err
 	}
-	took, err := c.tool("calls", list)
+	took, err := c.tool("calls", args{})
 	if err != nil {
 		return 0, err
 	}

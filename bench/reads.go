@@ -34,7 +34,7 @@ func (b *bench) long() (*rig, *child, string, error) {
 }
 
 // reads measures the tools that look, against the calls they make of the host: those are recorded and made again by a
-// bare server, whose tool does nothing else.
+// bare server, whose tool gives the same answer and does nothing else.
 func reads(b *bench) error {
 	r, c, task, err := b.long()
 	if err != nil {
@@ -127,6 +127,13 @@ func (b *bench) look(c *child, host, what, tool string, a args, calls []plain.Ca
 	if err := bare.greet(); err != nil {
 		return err
 	}
+	answer, err := c.tool(tool, a)
+	if err != nil {
+		return err
+	}
+	if _, err := bare.tool("prepare", args{"calls": calls, "text": answer}); err != nil {
+		return err
+	}
 	direct := plain.New(host)
 	defer direct.Close()
 	var alone []time.Duration
@@ -140,14 +147,14 @@ func (b *bench) look(c *child, host, what, tool string, a args, calls []plain.Ca
 		}
 		alone = append(alone, took)
 		return clock(func() error {
-			_, err := bare.tool("calls", args{"calls": calls})
+			_, err := bare.tool("calls", args{})
 			return err
 		})()
 	})
 	if err != nil {
 		return err
 	}
-	b.table.times(what, median(ours), median(floor), "a bare mcp-go server that makes its "+names(calls), 1.3)
+	b.table.times(what, median(ours), median(floor), "a bare mcp-go server that makes its "+names(calls)+" and gives the same answer", 1.3)
 	b.table.times("the same", median(ours), median(alone), "the calls alone, made from within the host's process", 0)
 	return nil
 }

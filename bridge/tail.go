@@ -143,9 +143,10 @@ func (r *reader) loadAll(ctx context.Context, records []ledger.Record) error {
 // add digests the records into the answer until its events take maxBytes. There is always at least one, cut to fit.
 func (a *tailAnswer) add(r *reader, shown []ledger.Record, maxBytes int) error {
 	used := 0
+	e := newEncoder()
 	for i := range shown {
 		rec := &shown[i]
-		event, err := encodeRaw(r.digest(rec, textLimits))
+		event, err := e.encode(r.digest(rec, textLimits))
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func (a *tailAnswer) add(r *reader, shown []ledger.Record, maxBytes int) error {
 				a.NextCursor, a.HasMore = shown[i-1].Cursor, true
 				return nil
 			}
-			if event, err = encodeRaw(r.digest(rec, textLimits.within(maxBytes))); err != nil {
+			if event, err = e.encode(r.digest(rec, textLimits.within(maxBytes))); err != nil {
 				return err
 			}
 			a.NextCursor, a.HasMore = rec.Cursor, a.HasMore || len(shown) > 1

@@ -231,19 +231,32 @@ func failed(e *Error) *mcp.CallToolResult {
 	return mcp.NewToolResultError(text)
 }
 
-// encode makes compact JSON. No browser reads it, so &, < and > stay as they are: a caller pays for every byte.
+// encode makes compact JSON.
 func encode(v any) (string, error) {
-	text, err := encodeRaw(v)
+	text, err := newEncoder().encode(v)
 	return string(text), err
 }
 
-// encodeRaw is encode for a part of an answer.
-func encodeRaw(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+// encoder makes compact JSON of the parts of an answer. No browser reads it, so &, < and > stay as they are: a caller pays
+// for every byte.
+type encoder struct {
+	text bytes.Buffer // of all parts
+	json *json.Encoder
+}
+
+func newEncoder() *encoder {
+	e := &encoder{}
+	e.json = json.NewEncoder(&e.text)
+	e.json.SetEscapeHTML(false)
+	return e
+}
+
+// encode returns a part.
+func (e *encoder) encode(v any) (json.RawMessage, error) {
+	start := e.text.Len()
+	if err := e.json.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	part := e.text.Bytes()[start:]
+	return part[: len(part)-len("\n") : len(part)-len("\n")], nil
 }

@@ -1,8 +1,9 @@
 // Bare is the least that an MCP server made with mcp-go can be: one tool that does nothing. It is what the start of the
 // bridge is measured against.
 //
-// With BARE_HOST, the address of a host, it has a second tool, which makes the calls of that host that it is given,
-// throws away what comes, and answers how long that took. With BARE_STREAM it reads the host's stream besides.
+// With BARE_HOST, the address of a host, it has two more: "prepare" takes calls of that host and a text, and "calls" makes
+// those calls, throws away what comes, and answers with the text, or with how long the calls took where there is none. With
+// BARE_STREAM it reads the host's stream besides.
 package main
 
 import (
@@ -27,10 +28,9 @@ func main() {
 		return mcp.NewToolResultText("{}"), nil
 	})
 	if host := os.Getenv("BARE_HOST"); host != "" {
-		reader := plain.New(host)
-		s.AddTool(mcp.NewTool("calls"), func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return calls(ctx, reader, request)
-		})
+		c := &caller{host: plain.New(host)}
+		s.AddTool(mcp.NewTool("prepare"), c.prepare)
+		s.AddTool(mcp.NewTool("calls"), c.calls)
 	}
 	if err := server.ServeStdio(s); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -38,18 +38,26 @@ func main() {
 	}
 }
 
-// calls makes the calls that are in the arguments.
-func calls(ctx context.Context, host *plain.Reader, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	var args struct {
-		Calls []plain.Call `json:"calls"`
-	}
-	if err := request.BindArguments(&args); err != nil {
+// caller makes calls of a host. It is used by one call at a time.
+type caller struct {
+	host  *plain.Reader
+	ready plain.Prepared
+}
+
+func (c *caller) prepare(_ context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	if err := request.BindArguments(&c.ready); err != nil {
 		return nil, err
 	}
+	return mcp.NewToolResultText("{}"), nil
+}
+
+func (c *caller) calls(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	began := time.Now()
-	err := host.PostAll(ctx, args.Calls)
-	if err != nil {
+	if err := c.host.PostAll(ctx, c.ready.Calls); err != nil {
 		return mcp.NewToolResultError(err.Error()), nil
+	}
+	if c.ready.Text != "" {
+		return mcp.NewToolResultText(c.ready.Text), nil
 	}
 	return mcp.NewToolResultText(time.Since(began).String()), nil
 }

@@ -19,6 +19,12 @@ type Call struct {
 	Body   json.RawMessage `json:"body"`
 }
 
+// Prepared is what a bare server is told beforehand: the calls that it is to make, and the text that it is to answer with.
+type Prepared struct {
+	Calls []Call `json:"calls"`
+	Text  string `json:"text,omitempty"`
+}
+
 // Reader makes calls of one host, over connections that it keeps.
 type Reader struct {
 	url    string
