@@ -88,10 +88,7 @@ func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
 	if hostErr != nil {
 		answer.HostUnreachable = b.unavailable(hostErr)
 	}
-	holders, err := b.claims.Holders()
-	if err != nil {
-		return nil, err
-	}
+	holders, unknown := b.claims.Holders()
 	for _, dated := range latestFirst(all, rows) {
 		task := all[dated.at]
 		t := b.follow(task)
@@ -102,7 +99,7 @@ func (b *Bridge) list(ctx context.Context, raw json.RawMessage) (any, error) {
 			answer.More++
 			continue
 		}
-		row, active, err := b.listRow(task, t, rows.of(task.SessionID), holders[task.TaskID])
+		row, active, err := b.listRow(task, t, rows.of(task.SessionID), unknown != nil || holders[task.TaskID])
 		if err != nil {
 			answer.Unreadable = append(answer.Unreadable, task.TaskID)
 			continue
@@ -166,7 +163,7 @@ func (b *Bridge) mayBeActive(t *mux.Task, rows sessionRows, away bool) bool {
 	return away || t.Watched() || rows.of(t.Root).Running
 }
 
-// listRow shows a task, and reports whether anything goes on in it. claimed is whether it has a claim file.
+// listRow shows a task, and reports whether anything goes on in it. claimed is whether it may have a claim.
 func (b *Bridge) listRow(task tasks.Task, t *mux.Task, row dsh.Session, claimed bool) (listRow, bool, error) {
 	if err := t.Ledger().Refresh(); err != nil {
 		return listRow{}, false, err

@@ -25,10 +25,10 @@ func (t *Task) nudge() {
 	t.start()
 }
 
-// start begins a worker if there is none. t.mu is held.
+// start begins a worker if there is none and something for one to do. t.mu is held.
 func (t *Task) start() {
 	t.watched = true
-	if t.working || t.paused {
+	if t.working || t.paused || !t.due() {
 		return
 	}
 	t.working = t.m.spawn(t.work)

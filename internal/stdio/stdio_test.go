@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -72,7 +73,7 @@ func newRig(t *testing.T, version, confirm string, p *person) *rig {
 	}
 	wire := dsh.New(u, dsh.Options{RequestTimeout: 5 * time.Second})
 	b := bridge.New(bridge.Options{Host: wire, HostURL: u.String(), Home: h, LockTimeout: 5 * time.Second, ApprovalConfirm: confirm})
-	b.Start()
+	b.StartSoon(time.Hour) // the first request that needs the host begins the connection
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
@@ -126,6 +127,53 @@ func (r *rig) call(tool string, args map[string]any) (answer map[string]any, cod
 		return failed, failed["code"].(string)
 	}
 	return answer, ""
+}
+
+// What a client begins with is answered without the host, and does not wait for a connection to it. What needs the tasks or
+// the host begins it.
+func TestGreeting(t *testing.T) {
+	for _, version := range generations {
+		for name, need := range map[string]func(*rig) error{
+			"a tool": func(r *rig) error {
+				if answer, code := r.call("dsh_host_status", nil); code != "" {
+					return fmt.Errorf("%s: %v", code, answer)
+				}
+				return nil
+			},
+			"a resource": func(r *rig) error {
+				_, err := r.client.ReadResource(r.t.Context(), mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: "dsh://tasks"}})
+				return err
+			},
+			"the resources": func(r *rig) error {
+				_, err := r.client.ListResources(r.t.Context(), mcp.ListResourcesRequest{})
+				return err
+			},
+		} {
+			t.Run(version+", "+name, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, version, "", nil)
+				if _, err := r.client.ListTools(t.Context(), mcp.ListToolsRequest{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.client.ListPrompts(t.Context(), mcp.ListPromptsRequest{}); err != nil {
+					t.Fatal(err)
+				}
+				if calls := r.host.Requests(); len(calls) > 0 {
+					t.Errorf("the host was asked for %s", calls[0].Method)
+				}
+				if err := need(r); err != nil {
+					t.Fatal(err)
+				}
+				for limit := time.After(20 * time.Second); len(r.host.Requests()) == 0; {
+					select {
+					case <-limit:
+						t.Fatal("the connection was not begun")
+					case <-time.After(time.Millisecond):
+					}
+				}
+			})
+		}
+	}
 }
 
 // approval delegates a task that asks to write a file outside of its workspace, and returns the pending request.
