@@ -158,7 +158,7 @@ func (b *bench) look(c *child, host, what, tool string, a args, calls []plain.Ca
 		return err
 	}
 	b.table.times(what, median(ours), median(floor), "a bare mcp-go server that makes its "+names(calls)+" and gives the same answer", 1.3)
-	b.table.times("the same", median(ours), median(alone), "the calls alone, made from within the host's process", 0)
+	b.table.times("the same", median(ours), median(alone), "the calls alone, no server between", 0)
 	return nil
 }
 
