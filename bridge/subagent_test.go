@@ -12,8 +12,16 @@ import (
 // withChild is a task with a subagent that is done.
 func (r *rig) withChild() (task seen, child string) {
 	r.t.Helper()
-	task = r.delegate("Delegate. " + dshtest.Script(
-		labmodel.Step{Tool: "subagent", Args: json.RawMessage(`{"description":"Help","prompt":"Help."}`)}, labmodel.Step{Say: "I have help."}))
+	// The child is done only when its parent's turn is: before, that turn would hear of it, and there would be no second.
+	r.host.HoldWork(1)
+	prompt := "Help. " + dshtest.Script(labmodel.Step{Say: "Here is help.", DelayMs: 1})
+	arguments, err := json.Marshal(map[string]string{"description": "Help", "prompt": prompt})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	task = r.delegate("Delegate. " + dshtest.Script(labmodel.Step{Tool: "subagent", Args: arguments}, labmodel.Step{Say: "I have help."}))
+	r.event(task.SessionID, "turn/end", 1)
+	r.host.ReleaseWork()
 	r.event(task.SessionID, "turn/end", 2)
 	for _, s := range r.host.Sessions() {
 		if s.ParentID == task.SessionID {
