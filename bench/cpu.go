@@ -54,11 +54,6 @@ func shortLife(b *bench) (time.Duration, error) {
 		return 0, err
 	}
 	defer r.close()
-	return shortLifeOn(r)
-}
-
-// shortLifeOn is shortLife on a home and a host.
-func shortLifeOn(r *rig) (time.Duration, error) {
 	var lives []time.Duration
 	for range 7 {
 		c, err := r.launch()

@@ -40,7 +40,7 @@ var sections = []section{
 	{"reads", reads},
 	{"memory", memory},
 	{"answers", answers},
-	{"real", real},
+	{"real", onRealHost},
 	{"idle", idle}, // last: it rests beside all the others
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +21,6 @@ import (
 	"dsh-agentlink/bench/internal/plain"
 	"dsh-agentlink/internal/home"
 	"dsh-agentlink/internal/scenario/livehost"
-	"dsh-agentlink/internal/tasks"
 )
 
 const (
@@ -40,9 +38,9 @@ type realHost struct {
 	cwd  string
 }
 
-// real measures the tools that look on a real DSH host, whose model is scripted: beside what that host takes for the
+// onRealHost measures the tools that look on a real DSH host, whose model is scripted: beside what that host takes for the
 // calls, not beside what package dshtest does.
-func real(b *bench) error {
+func onRealHost(b *bench) error {
 	r, err := b.realHost()
 	if errors.Is(err, livehost.ErrUnavailable) {
 		fmt.Fprint(os.Stderr, "skipped: ", err, " ")
@@ -162,12 +160,7 @@ func (r *realHost) otherTasks() error {
 		if session == "" {
 			return fmt.Errorf("session.create: %s", answer)
 		}
-		t := tasks.Task{TaskID: taskID(n), SessionID: session, CreatedAt: time.Now(), Stage: tasks.Prompted, PromptSent: tasks.SentYes}
-		data, err := json.Marshal(t)
-		if err != nil {
-			return err
-		}
-		if err := writePrivate(r.home.TaskFile(t.TaskID), data); err != nil {
+		if _, err := putTask(r.home, n, session); err != nil {
 			return err
 		}
 	}

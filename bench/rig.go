@@ -106,14 +106,17 @@ func (r *rig) env() []string {
 // taskID is the id of the n-th task of a rig.
 func taskID(n int) string { return fmt.Sprintf("dsh_%012x", n) }
 
-// task puts a finished launch of a session into the home, and returns its task id.
-func (r *rig) task(n int, sessionID string) (string, error) {
+// task puts a finished launch of a session into the rig's home, and returns its task id.
+func (r *rig) task(n int, sessionID string) (string, error) { return putTask(r.home, n, sessionID) }
+
+// putTask puts a finished launch of a session into a home, as its n-th task, and returns the task id.
+func putTask(h *home.Home, n int, sessionID string) (string, error) {
 	t := tasks.Task{TaskID: taskID(n), SessionID: sessionID, CreatedAt: time.Now(), Stage: tasks.Prompted, PromptSent: tasks.SentYes}
 	data, err := json.Marshal(t)
 	if err != nil {
 		return "", err
 	}
-	return t.TaskID, writePrivate(r.home.TaskFile(t.TaskID), data)
+	return t.TaskID, writePrivate(h.TaskFile(t.TaskID), data)
 }
 
 // writePrivate writes a file of the home without waiting for the disk, as a thousand of them would.

@@ -127,7 +127,7 @@ func (b *Bridge) checkCursor(t *mux.Task, since *int64) error {
 	if since == nil {
 		return t.Ledger().Refresh()
 	}
-	_, err := t.Ledger().Read(*since, 0)
+	err := t.Ledger().Check(*since)
 	return err
 }
 

@@ -193,7 +193,7 @@ func TestHolders(t *testing.T) {
 		}
 	}
 	check(map[string]bool{}) // there is no folder yet
-	a, b := claim(1, "/work/a", ExclusiveWrite), claim(2, "/work/b", ExclusiveWrite)
+	a, b := claim(1, "/src/a", ExclusiveWrite), claim(2, "/src/b", ExclusiveWrite)
 	for _, c := range []Claim{a, b} {
 		if err := r.Acquire(t.Context(), c); err != nil {
 			t.Fatal(err)

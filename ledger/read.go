@@ -36,16 +36,28 @@ func (l *Ledger) Read(since int64, limit int) ([]Record, error) {
 func (l *Ledger) Each(since int64, f func(r *Record, left int64) (more bool)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.find(since); err != nil || since == l.state.Cursor {
+		return err
+	}
+	return l.eachAfter(since, f)
+}
+
+// Check returns a *CursorError for a cursor that is not in the ledger. It reads no record behind it.
+func (l *Ledger) Check(since int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.find(since)
+}
+
+// find folds what is new and says whether records can be read behind since.
+func (l *Ledger) find(since int64) error {
 	if _, err := l.refresh(); err != nil {
 		return err
 	}
 	if since < l.after || since > l.state.Cursor {
 		return &CursorError{Cursor: since, Earliest: l.after + 1, Last: l.state.Cursor}
 	}
-	if since == l.state.Cursor {
-		return nil
-	}
-	return l.eachAfter(since, f)
+	return nil
 }
 
 func (l *Ledger) eachAfter(since int64, f func(r *Record, left int64) (more bool)) error {

@@ -18,6 +18,9 @@ func TestReadReturnsWhatIsBehindACursor(t *testing.T) {
 	appendAll(t, writer, events(root, 2, last-1)...)
 	for _, l := range []*Ledger{writer, reader} { // one has the places of its own records, one those it has read
 		for _, since := range []int64{0, 1, 2, markEvery - 1, markEvery, markEvery + 1, 2 * markEvery, last - 1, last} {
+			if err := l.Check(since); err != nil {
+				t.Errorf("behind %d: %v", since, err)
+			}
 			for _, limit := range []int{0, 1, 2, markEvery - 1, markEvery, markEvery + 1, 2*markEvery + 1, last, math.MaxInt} {
 				got := cursors(read(t, l, since, limit))
 				want := []int64{}
@@ -96,8 +99,9 @@ func TestReadRefusesACursorThatIsNotThere(t *testing.T) {
 
 func check(t *testing.T, l *Ledger, since int64, want *CursorError, expired bool) {
 	t.Helper()
-	for _, limit := range []int{0, 10} {
-		_, err := l.Read(since, limit)
+	_, nothing := l.Read(since, 0)
+	_, some := l.Read(since, 10)
+	for _, err := range []error{l.Check(since), nothing, some} {
 		var got *CursorError
 		if !errors.As(err, &got) {
 			t.Fatalf("read behind %d: %v", since, err)

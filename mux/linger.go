@@ -6,7 +6,8 @@ import (
 	"dsh-agentlink/internal/dsh"
 )
 
-// DefaultLinger is the Options.Linger of a bridge: some ten steps of a busy turn, and short against the time in which a supervisor looks at a task.
+// DefaultLinger is the Options.Linger of a bridge: some ten steps of a busy turn, and short against the time in which a
+// supervisor looks at a task.
 const DefaultLinger = 100 * time.Millisecond
 
 // maxLingering is how many events may wait for others to come: what is more makes a batch of its own.

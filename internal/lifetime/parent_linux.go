@@ -7,7 +7,7 @@ import (
 )
 
 // process is a handle of a process, which can be read when that one has ended (Linux 5.3 and later). A bridge that rests
-// is not woken for it, where looking every second costs more than all the rest of its idleness.
+// is not woken for it, where looking again and again costs more than all the rest of its idleness.
 type process struct{ file *os.File }
 
 func openProcess(pid int) (*process, error) {
